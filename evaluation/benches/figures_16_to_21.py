@@ -1,15 +1,16 @@
-"""The paper's figures 16 to 19 and 21, estimated: goes on with ``results/figures_16_to_21.json``.
+"""The paper's figures 17, 19, 21 and a part of 16, estimated: goes on with ``results/figures_16_to_21.json``.
 
 Each of the fifteen networks is compiled for the four designs of preset ``paper`` with all that the switches build and
 4 GiB of memory, and the estimator runs a batch of each phase: thirteen CNNs in the forms for CIFAR and ImageNet (there
 Inception at 299 pixels), the Transformer on sentences as long as Multi30k's, YOLO-v3 on images of 416. A batch that
 isn't estimated itself, as it takes too long or doesn't fit in memory, is extrapolated from two smaller ones: each more
-image adds what those between them add. ``of`` names them. That is near for bytes. Time grows less evenly, as an update
-is hidden behind the layers of a large batch alone; so extrapolated batches above 32 have no figures of time.
+image adds what those between them add. ``of`` names them. How near that is for bytes hasn't been measured. Time grows
+less evenly, as an update is hidden behind the layers of a large batch alone; so batches above 32 have no figures of it.
 
 ``speedup_*``: over the baseline in the paper's 90 epochs; ``limit_*``: of a prediction that costs nothing;
 ``dram_energy_saving_*``: of a mean batch; ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone.
-``mean``, ``most``: over the networks of a data set. Time of the host's operators isn't in them. ``*_error_worst``: by
+``mean``, ``most``: over the networks of a data set. Neither time nor traffic of operators that the host computes is in
+them: ``islands`` names these. ``*_utilisation``: the zeros of padding count as products. ``*_error_worst``: by
 what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a batch is extrapolated.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
@@ -32,6 +33,7 @@ from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.compiler.dataflow import DATAFLOWS
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.mapping import MappingError
+from ...host.compiler.memory_plan import PlanError
 from ...host.console import at_least_one, writable
 from ...spec.config import VARIANTS
 from ...spec.presets import preset
@@ -94,7 +96,7 @@ def row_of(job: Job) -> dict | str:
     """A job's row: estimated, or extrapolated from two that are; or why the machine can't run the network."""
     try:
         return _row_of(job)
-    except (LoweringError, MappingError) as error:
+    except (LoweringError, MappingError, PlanError) as error:
         return str(error)
 
 
@@ -106,7 +108,7 @@ def _row_of(job: Job) -> dict:
         rows = [row for each in pair if (row := kept(case, each)) is not None]
         if len(rows) == 2:
             return {**extrapolated(rows, pair, batch), "of": list(pair)}
-    raise SystemExit(f"{case.model} on {case.data} doesn't fit in memory at any batch")
+    raise PlanError("doesn't fit in memory at any batch")
 
 
 def figures(rows: Mapping[str, Rows], part: str) -> dict[str, float | int]:

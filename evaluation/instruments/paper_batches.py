@@ -25,8 +25,8 @@ from .estimates import FORWARD, Batch, estimated, phases_of, speed_up
 from .variants import shares
 
 __all__ = [
-    "DATA", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "design", "errors", "estimate", "extrapolated",
-    "figures_of", "kind_of", "picojoules", "sources",
+    "DATA", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "deciding", "design", "errors", "estimate",
+    "extrapolated", "figures_of", "kind_of", "picojoules", "sources",
 ]  # fmt: skip
 
 
@@ -81,13 +81,19 @@ class Case:
     dataflow: str
 
 
+def deciding() -> list[Path]:
+    """Sources that decide an estimate."""
+    root = Path(__file__).parents[2]
+    folders = ("host/compiler", "host/estimate", "spec", "rtl", "golden", "experiments/networks")
+    files = ("host/devices/estimator.py", "host/training/network.py", "evaluation/instruments/estimates.py")
+    paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+    return [*paths, *(root / file for file in files), Path(__file__)]
+
+
 @cache
 def sources() -> str:
     """The digest of all that decides an estimate."""
-    root = Path(__file__).parents[2]
-    folders = ("host/compiler", "host/estimate", "spec", "experiments/networks")
-    paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
-    return digest(*(code(path) for path in [*paths, root / "host/devices/estimator.py", Path(__file__)]))[:16]
+    return digest(*(code(path) for path in deciding()))[:16]
 
 
 def design(size: str, variant: str) -> Config:

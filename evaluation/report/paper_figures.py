@@ -1,10 +1,11 @@
-"""``docs/paper-figures.md``: the paper's figures 16 to 19 and 21 of our data, beside its averages and maxima.
+"""``docs/paper-figures.md``: the paper's figures 17, 19, 21 and a part of 16 of our data, and its averages.
 
 ``python -m adagp.evaluation.report.paper_figures`` draws the images and writes the page's section.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 
@@ -16,7 +17,7 @@ from ..benches.figures_16_to_21 import ERRORS
 from ..checkout import require_checkout
 from ..instruments.paper_batches import DATA, KINDS, figures_of
 from .paper_plots import TITLES, energy, plot_energy, plot_phases, plot_speedups
-from .paper_sentences import Part, Rows, assumptions, goals, mean_of, percent, zeros
+from .paper_sentences import Part, Rows, assumptions, complete, legend, marks, mean_of, percent, zeros
 from .reference import table
 
 __all__ = ["IMAGES", "PATH", "Part", "document", "main", "parts_of", "section"]
@@ -30,6 +31,7 @@ IMAGES = ("paper_speedups", "paper_phases", "paper_energy")
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 FIGURES = {"free": "", "ws": "17", "is": "19"}
 """The paper's figures by dataflow."""
+UTILISATION = "baseline's array: utilisation, zeros counted"
 
 
 def parts_of(results: Mapping) -> dict[Part, Rows]:
@@ -55,21 +57,37 @@ def _cnns(parts: Mapping[Part, Rows], batch: int) -> Iterable[tuple[str, str, Ro
                 yield data, dataflow, rows
 
 
+def _table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
+    return table(head, rows) if rows else ""
+
+
 def speedups(parts: Mapping[Part, Rows]) -> str:
-    """Means and maxima of the speed-ups beside the paper's."""
+    """Means and maxima of the speed-ups over networks that all dataflows have, then over all of a dataflow.
+
+    The paper's stand beside those of all its networks.
+    """
     rows = []
     for data, dataflow, found in _cnns(parts, 32):
-        printed = paper.DATAFLOW_SPEEDUP.get(dataflow, {}).get(data, "")
-        most = paper.DATAFLOW_MOST_SPEEDUP.get(dataflow, {}).get(data, "")
-        rows.append((
-            f"{dataflow}{f' (figure {FIGURES[dataflow]})' * bool(FIGURES[dataflow])}", DATA[data].title, len(found),
-            *(f"{mean_of(found, f'speedup_{variant}'):.3f}" for variant in VARIANTS[1:]), printed,
-            f"{_most(found, 'speedup_max'):.3f}", most, f"{mean_of(found, 'limit'):.3f}, {_most(found, 'limit'):.3f}",
-            f"{mean_of(found, 'backward_to_forward'):.2f}", percent(mean_of(found, "baseline_utilisation")),
-        ))  # fmt: skip
+        others = [there for other, _, there in _cnns(parts, 32) if other == data]
+        shared = {name: row for name, row in found.items() if all(name in there for there in others)}
+        title = f"{dataflow}{f' (figure {FIGURES[dataflow]})' * bool(FIGURES[dataflow])}"
+        for label, chosen in ((title, shared), (f"{title}, all there are", found if found != shared else {})):
+            if not chosen:
+                continue
+            printed, most = (
+                of.get(dataflow, {}).get(data, "") if complete(chosen, data) else ""
+                for of in (paper.DATAFLOW_SPEEDUP, paper.DATAFLOW_MOST_SPEEDUP)
+            )
+            rows.append((
+                f"{label}{marks(chosen.values(), 32)}", DATA[data].title, len(chosen),
+                *(f"{mean_of(chosen, f'speedup_{variant}'):.3f}" for variant in VARIANTS[1:]), printed,
+                f"{_most(chosen, 'speedup_max'):.3f}", most,
+                f"{mean_of(chosen, 'limit'):.3f}, {_most(chosen, 'limit'):.3f}",
+                f"{mean_of(chosen, 'backward_to_forward'):.2f}", percent(mean_of(chosen, "baseline_utilisation")),
+            ))  # fmt: skip
     head = ("dataflow", "data", "networks", *(TITLES[variant] for variant in VARIANTS[1:]), "paper, MAX", "most, MAX",
-            "paper, most", "limit: mean, most", "backward / forward", "baseline's utilisation")  # fmt: skip
-    return table(head, rows)
+            "paper, most", "limit: mean, most", "backward / forward", UTILISATION)  # fmt: skip
+    return _table(head, rows)
 
 
 def networks(parts: Mapping[Part, Rows], dataflow: str = "free") -> str:
@@ -81,7 +99,7 @@ def networks(parts: Mapping[Part, Rows], dataflow: str = "free") -> str:
         for name, row in found.items():
             one = figures_of(row)
             rows.append((
-                f"{name}{'*' * bool(row['islands'])}{'†' * (row['of'] != [batch])}", DATA[data].title,
+                f"{name}{marks([row], batch)}", DATA[data].title,
                 *(f"{one[f'speedup_{variant}']:.3f}" for variant in VARIANTS[1:]), f"{one['limit']:.3f}",
                 f"{one['backward_to_forward']:.2f}", percent(one["baseline_utilisation"]),
                 *(f"{row['designs'][variant]['bp']['cycles'] / 1e6:,.0f}" for variant in ("baseline", "max")),
@@ -89,9 +107,9 @@ def networks(parts: Mapping[Part, Rows], dataflow: str = "free") -> str:
                 percent(one["dram_energy_saving_max"]), percent(one["ideal_saving"]),
             ))  # fmt: skip
     head = ("network", "data", *(TITLES[variant] for variant in VARIANTS[1:]), "limit", "backward / forward",
-            "baseline's utilisation", "M cycles: baseline", "MAX, BP", "MAX, warm-up", "MAX, GP", "energy saved, MAX",
+            UTILISATION, "M cycles: baseline", "MAX, BP", "MAX, warm-up", "MAX, GP", "energy saved, MAX",
             "ideal")  # fmt: skip
-    return table(head, rows)
+    return _table(head, rows)
 
 
 def energies(parts: Mapping[Part, Rows]) -> str:
@@ -107,13 +125,13 @@ def energies(parts: Mapping[Part, Rows]) -> str:
                 f"{base[kind] * batches * 1e-12:,.3g} → {ours[kind] * batches * 1e-12:,.3g}" for kind in KINDS[:-1]
             ]
             rows.append((
-                name, DATA[data].title, f"{batch}{'†' * (row['of'] != [batch])}", *cells,
+                f"{name}{marks([row], batch)}", DATA[data].title, batch, *cells,
                 *(percent(one[f"dram_energy_saving_{variant}"]) for variant in VARIANTS[1:]),
                 percent(one["ideal_saving"]),
             ))  # fmt: skip
     head = ("network", "data", "batch", *(f"{kind}, J" for kind in KINDS[:-1]),
             *(f"{TITLES[variant]} saves" for variant in VARIANTS[1:]), "ideal")  # fmt: skip
-    return table(head, rows)
+    return _table(head, rows)
 
 
 def savings(parts: Mapping[Part, Rows]) -> str:
@@ -122,11 +140,11 @@ def savings(parts: Mapping[Part, Rows]) -> str:
     for (data, dataflow, batch), found in parts.items():
         if dataflow == "free":
             rows.append((
-                DATA[data].title, batch, len(found),
+                f"{DATA[data].title}{marks(found.values(), batch)}", batch, len(found),
                 *(percent(mean_of(found, f"dram_energy_saving_{variant}")) for variant in VARIANTS[1:]),
                 percent(mean_of(found, "ideal_saving")), percent(paper.DRAM_ENERGY_SAVING),
             ))  # fmt: skip
-    return table(("data", "batch", "networks", *(TITLES[variant] for variant in VARIANTS[1:]), "ideal", "paper"), rows)
+    return _table(("data", "batch", "networks", *(TITLES[variant] for variant in VARIANTS[1:]), "ideal", "paper"), rows)
 
 
 def others(parts: Mapping[Part, Rows]) -> str:
@@ -143,14 +161,14 @@ def others(parts: Mapping[Part, Rows]) -> str:
             ))  # fmt: skip
     head = ("network", *(TITLES[variant] for variant in VARIANTS[1:]), "limit", "paper, Efficient", "paper, MAX",
             "operators of the host")  # fmt: skip
-    return table(head, rows)
+    return _table(head, rows)
 
 
 SECTIONS: dict[str, tuple[str, tuple[Callable[[Mapping[Part, Rows]], str], ...]]] = {
     "Figures 17 and 19: speed-ups": ("paper_speedups", (speedups, zeros)),
-    "Figure 16: VGG13 by phase": ("paper_phases", ()),
+    "A part of figure 16: VGG13 by phase": ("paper_phases", ()),
     "Tables 2 and 3: the Transformer and YOLO-v3": ("", (others,)),
-    "Figure 21: energy": ("paper_energy", (savings, goals)),
+    "Figure 21: energy": ("paper_energy", (savings,)),
     "What the paper must have assumed": ("", (assumptions,)),
     "Each network": ("", (networks,)),
     "Energy of an epoch": ("", (energies,)),
@@ -165,19 +183,37 @@ def short_ways(results: Mapping) -> str:
     names = ", ".join(results["details"][ERRORS]["details"])
     known, grown = (results["figures"][f"{name}_error_worst"] for name in ("known", "extrapolated"))
     return fill(
-        f"Leaving out what repeats changes the cycles of a batch by {100 * known:.3f} % at most, and extrapolating it"
-        f" from a quarter and a half of it by {100 * grown:.2f} % (MAX; {names}). Time grows less evenly than bytes, as"
-        " an update is hidden behind the layers of a large batch alone; times of extrapolated rows are rough.", 120,
+        f"Measured for MAX on {names} alone: leaving out what repeats changes the cycles of a batch by"
+        f" {100 * known:.4f} % at most, and extrapolating it from a quarter and a half of it by {100 * grown:.2f} %, as"
+        " an update is hidden behind the layers of a large batch alone. So times of extrapolated rows are rough. Bytes"
+        " of extrapolated rows haven't been held against those of whole batches.", 120,
     )  # fmt: skip
 
 
+def plots(parts: Mapping[Part, Rows]) -> dict[str, Callable[[Path], None]]:
+    """What draws each image that there are rows for."""
+    cnns = list(_cnns(parts, 32))
+    shown = (("imagenet", 32), ("cifar10", 32), ("cifar10", 128))
+    energies = [(data, n, rows) for (data, flow, n), rows in parts.items() if flow == "free" and (data, n) in shown]
+    found: dict[str, Callable[[Path], None]] = {}
+    if cnns:
+        found["paper_speedups"] = partial(plot_speedups, cnns)
+    if row := parts.get(("cifar10", "free", 32), {}).get("vgg13"):
+        found["paper_phases"] = partial(plot_phases, row)
+    if energies:
+        found["paper_energy"] = partial(plot_energy, energies)
+    return found
+
+
 def section(results: Mapping, texts: Mapping[str, str]) -> str:
-    """The section: plots and tables, and before each what ``texts`` say by title."""
+    """The section: plots and tables that there are rows for, and before each what ``texts`` say by title."""
     parts, blocks = parts_of(results), []
+    drawn = plots(parts)
     for title, (image, written) in SECTIONS.items():
-        plot = [f"![{title}](images/{image}.png)"] if image else []
-        blocks += [f"## {title}", *filter(None, [texts.get(title, "")]), *plot, *(each(parts) for each in written)]
-    return "\n\n".join(filter(None, [short_ways(results), *blocks]))
+        plot = [f"![{title}](images/{image}.png)"] if image in drawn else []
+        if there := [*plot, *filter(None, (each(parts) for each in written))]:
+            blocks += [f"## {title}", *filter(None, [texts.get(title, "")]), *there]
+    return "\n\n".join(filter(None, [short_ways(results), legend(parts), *blocks]))
 
 
 def document(text: str, results: Mapping) -> str:
@@ -189,18 +225,20 @@ def document(text: str, results: Mapping) -> str:
 TEXTS = {
     "Figures 17 and 19: speed-ups": (
         "Over the baseline of the same dataflow at batch 32, in 90 epochs. `free` lets each product keep the operand\n"
-        "that makes it faster; the paper has no such figure. Row-stationary arrays (figure 18) aren't built here."
+        "that makes it faster; the paper has no such figure. Row-stationary arrays (figure 18) aren't built here.\n"
+        "Rows of a data set are over the networks that all dataflows there have; those with `all there are` aren't to\n"
+        "be compared between dataflows. The paper's columns are filled where all its networks are estimated."
     ),
-    "Figure 16: VGG13 by phase": (
+    "A part of figure 16: VGG13 by phase": (
         f"The paper has it by layer. Here are whole batches on CIFAR-10: {', '.join(PHASE_TITLES[:3])}."
     ),
     "Each network": (
-        "Dataflow `free`, batch 32. * Some operators are the host's, whose time isn't counted. † Extrapolated from\n"
-        "two smaller batches. Utilisation counts products over PEs times cycles; those with a border's zeros count too."
+        "Dataflow `free`, batch 32. Utilisation is the array's products over PEs times cycles; those with a border's\n"
+        "zeros count too, so less of it is useful."
     ),
     "Figure 21: energy": (
         "Energy of DRAM traffic. The ideal is a GP batch that moves the bytes of a forward pass alone: no update, no\n"
-        "prediction. What was aimed at is below the table."
+        "prediction. The paper's saving is the mean over its own networks."
     ),
     "Energy of an epoch": "Baseline → MAX, where a mean batch of the 90 epochs counts; fetching programs isn't shown.",
 }
@@ -212,12 +250,8 @@ def main() -> None:
     if not RESULT.exists():
         return
     results = json.loads(RESULT.read_text())
-    parts, folder = parts_of(results), PATH.parent / "images"
-    plot_speedups(list(_cnns(parts, 32)), folder / "paper_speedups.png")
-    plot_phases(parts["cifar10", "free", 32]["vgg13"], folder / "paper_phases.png")
-    energy = [(data, batch, rows) for (data, flow, batch), rows in parts.items()
-              if flow == "free" and (data, batch) in (("imagenet", 32), ("cifar10", 32), ("cifar10", 128))]  # fmt: skip
-    plot_energy(energy, folder / "paper_energy.png")
+    for image, draw in plots(parts_of(results)).items():
+        draw(PATH.parent / "images" / f"{image}.png")
     PATH.write_text(document(PATH.read_text(), results))
 
 

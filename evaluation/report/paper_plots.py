@@ -8,6 +8,7 @@ from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_NAMES, PHASE_TITLES
 from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
 from ..instruments.variants import shares
+from .paper_sentences import marks
 
 __all__ = ["TITLES", "energy", "plot_energy", "plot_phases", "plot_speedups"]
 
@@ -51,10 +52,12 @@ def plot_speedups(found: Sequence[tuple[str, str, Rows]], path: Path) -> None:
             axis.bar(places, [one[f"speedup_{variant}"] for one in each], 0.25, color=f"C{n}", label=TITLES[variant])
         axis.plot([one["limit"] for one in each], "_", color="black", markersize=26, label="limit")
         if printed := paper.DATAFLOW_SPEEDUP.get(dataflow, {}).get(data):
-            axis.axhline(printed, color="C3", linestyle="--", linewidth=1, label="the paper's mean of MAX")
+            axis.axhline(
+                printed, color="C3", linestyle="--", linewidth=1, label="the paper's mean of MAX over its networks"
+            )
         axis.set(title=f"{DATA[data].title}, dataflow {dataflow}", ylim=(1, 1.6), ylabel="speed-up")
         axis.title.set_fontsize(9)
-        _named(axis, list(rows))
+        _named(axis, [f"{name}{'*' * bool(row['islands'])}" for name, row in rows.items()])
     handles = {
         label: handle for axis in axes[:, 0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
@@ -112,9 +115,10 @@ def plot_energy(found: Sequence[tuple[str, int, Rows]], path: Path) -> None:
                 axis.bar([i - 0.2, i + 0.2], heights, 0.36, bottom=below, color=f"C{n}", label=kind if not i else "")
                 below = [one + more for one, more in zip(below, heights, strict=True)]
         axis.axhline(1 - paper.DRAM_ENERGY_SAVING, color="black", linestyle="--", linewidth=1, label="the paper's mean")
-        axis.set(title=f"{DATA[data].title}, batch {batch}: baseline and MAX", ylabel="DRAM energy")
+        grown = ", extrapolated†" if "†" in marks(rows.values(), batch) else ""
+        axis.set(title=f"{DATA[data].title}, batch {batch}{grown}: baseline and MAX", ylabel="DRAM energy")
         axis.title.set_fontsize(9)
-        _named(axis, list(rows))
+        _named(axis, [f"{name}{'*' * bool(row['islands'])}" for name, row in rows.items()])
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False, fontsize=8)
     _saved(figure, path)

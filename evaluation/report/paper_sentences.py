@@ -1,19 +1,18 @@
-"""Sentences of the page of the paper's figures: aims, idle products, and what the paper must have assumed."""
+"""Sentences of the page of the paper's figures: marks, idle products, and what the paper must have assumed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import isqrt
 from statistics import mean
 from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
-from ..instruments.paper_batches import DATA, NETWORKS, figures_of
+from ..instruments.paper_batches import DATA, NETWORKS, design, figures_of
 from ..instruments.variants import limit, shares
 
-__all__ = ["Part", "Rows", "assumptions", "goals", "mean_of", "percent", "zeros"]
+__all__ = ["Part", "Rows", "assumptions", "complete", "legend", "marks", "mean_of", "percent", "zeros"]
 
 PRODUCTS = 3.05
 """Products of a BP batch over those of its forward pass, from which on the array multiplies zeros."""
-ENERGY_GOALS = (("imagenet", 32, None, 0.33), ("cifar10", 128, None, 0.32), ("cifar10", 32, "vgg13", 0.25))
-"""Savings aimed at: a data set's mean, or a network's, at a batch."""
 
 Rows = dict[str, dict]
 Part = tuple[str, str, int]
@@ -30,21 +29,38 @@ def mean_of(rows: Rows, what: str) -> float:
     return mean(figures_of(row)[what] for row in rows.values())
 
 
-def goals(parts: Mapping[Part, Rows]) -> str:
-    """A sentence for each saving that was aimed at, if it is known."""
-    lines = []
-    for data, batch, network, least in ENERGY_GOALS:
-        rows = parts.get((data, "free", batch), {})
-        if network:
-            rows = {network: rows[network]} if network in rows else {}
-        there = [name for name, sets in NETWORKS.items() if data in sets]
-        whose = network or f"the mean of {len(rows)} of {len(there)} networks"
-        verdict = "not estimated yet"
-        if rows:
-            found = mean_of(rows, "dram_energy_saving_max")
-            verdict = f"{percent(found)}, {'reached' if found >= least else 'missed'}"
-        lines.append(f"- {DATA[data].title} at batch {batch}, {whose}, aim {percent(least)}: {verdict}.")
-    return "\n".join(lines)
+def marks(rows: Iterable[Mapping], batch: int) -> str:
+    """* if the host computes a part of a network, † if a network's batch is extrapolated."""
+    there = list(rows)
+    hosted, grown = any(row["islands"] for row in there), any(row["of"] != [batch] for row in there)
+    return "*" * hosted + "†" * grown
+
+
+def complete(rows: Rows, data: str) -> bool:
+    """True if all the paper's networks of a data set are there."""
+    return all(name in rows for name, sets in NETWORKS.items() if data in sets)
+
+
+def legend(parts: Mapping[Part, Rows]) -> str:
+    """The marks of rows: which parts of which networks are the host's, and what is extrapolated."""
+    lines, hosted = [], dict[str, dict[str, str]]()
+    for (data, _, _), rows in parts.items():
+        for name, row in rows.items():
+            for operator in row["islands"]:
+                hosted.setdefault(operator.replace("_", " "), {})[f"{name} on {DATA[data].title}"] = ""
+    if hosted:
+        named = "; ".join(f"{operator} of {', '.join(networks)}" for operator, networks in hosted.items())
+        lines.append(rf"\* Parts that the host computes, of which neither time nor traffic is counted: {named}.")
+    if "batch norm" in hosted:
+        most, side = design("paper", "baseline").max_values, DATA["imagenet"].side
+        lines.append(
+            f"Batch norm is the host's where a channel has more than {most:,} values in a batch: at batch 32 in maps"
+            f" larger than {isqrt(most // 32)} x {isqrt(most // 32)}, as with images of {side} pixels those of {side}"
+            f" and {side // 2} are. Batch norm of smaller maps is counted."
+        )
+    if any("†" in marks(rows.values(), batch) for (_, _, batch), rows in parts.items()):
+        lines.append("† The batch is extrapolated from two smaller ones.")
+    return "\n\n".join(fill(line, 120) for line in lines)
 
 
 def assumptions(parts: Mapping[Part, Rows]) -> str:
@@ -62,8 +78,7 @@ def assumptions(parts: Mapping[Part, Rows]) -> str:
         " if a backward pass takes twice as long as a forward pass. "
         + ", ".join(f"{each:g} needs a backward pass of {needed(each)} forward passes" for each in wanted)
         + f", with predictions that cost nothing. A saving of {percent(paper.DRAM_ENERGY_SAVING)} needs a forward pass"
-        f" of {percent(1 - paper.DRAM_ENERGY_SAVING / gp)} of a batch's energy, if GP moves nothing else:"
-        f" 2 : 5, the forward to the backward traffic without updates, gives {percent(gp * 5 / 7)}."
+        f" of {percent(1 - paper.DRAM_ENERGY_SAVING / gp)} of a batch's energy, if GP moves nothing else."
     )
     largest = max(
         ((figures_of(row)["backward_to_forward"], name, data) for (data, dataflow, batch), rows in parts.items()

@@ -93,14 +93,28 @@ def test_a_network_that_does_not_fit_stops_no_other(asked, monkeypatch, tmp_path
     def refuse(case, batch, size, seed):
         if case.model == "vgg13":
             raise MappingError("no tile fits")
-        return row(batch)
+        return None if case.model == "vgg19" else row(batch)
 
     monkeypatch.setattr(bench, "estimate", refuse)
     path = tmp_path / "figures.json"
     given = ["--data", "cifar10", "--dataflows", "free", "--batches", "32", "--json", str(path)]
-    with pytest.raises(SystemExit, match="vgg13 on cifar10, free, batch 32: no tile fits"):
-        bench.main([*given, "--models", "vgg13", "vgg16"])
+    with pytest.raises(SystemExit) as stopped:
+        bench.main([*given, "--models", "vgg13", "vgg19", "vgg16"])
+    assert str(stopped.value).splitlines() == [
+        "vgg13 on cifar10, free, batch 32: no tile fits",
+        "vgg19 on cifar10, free, batch 32: doesn't fit in memory at any batch",
+    ]
     assert list(json.loads(path.read_text())["details"]["cifar10_free_32"]["details"]) == ["vgg16"]
+
+
+def test_sources_that_decide_an_estimate():
+    """The estimator takes numbers from the RTL's and the golden model's modules too."""
+    root = paper_batches.deciding()[-1].parents[2]
+    there = {path.relative_to(root).as_posix() for path in paper_batches.deciding()}
+    assert {
+        "rtl/core.py", "golden/occupancy.py", "host/estimate/core.py", "host/training/network.py",
+        "evaluation/instruments/estimates.py", "evaluation/instruments/paper_batches.py",
+    } <= there  # fmt: skip
 
 
 def test_what_is_refused(capsys, asked):
