@@ -110,10 +110,12 @@ class Core {
             to_others_.emplace_back(context, prefix + "compute.pool", "job__valid", "job__ready");
             tap_ = required<uint8_t>(context, prefix + "compute.pool", "taken");
         }
+        if (find_block(context, prefix + "compute.pool.depthwise"))  // whose jobs are the pool unit's
+            vectors_.emplace_back(context, prefix + "compute.pool.depthwise", "a__valid", "a__ready");
         for (const std::string part : {"compute.norm.scale", "compute.norm.tables"}) {
             if (!find_block(context, prefix + part)) continue;
             to_others_.emplace_back(context, prefix + part, "job__valid", "job__valid");
-            normed_.emplace_back(context, prefix + part, "a__valid", "a__ready");
+            vectors_.emplace_back(context, prefix + part, "a__valid", "a__ready");
         }
     }
 
@@ -134,7 +136,7 @@ class Core {
     // A cycle: the engines work on the jobs they had at its beginning, then take new ones.
     void look(Log& log, uint64_t cycle) {
         if (landing_beat_) fill_.work(log, filling_, filling_.since, cycle);
-        if (*active_ || *tap_ || any(normed_)) array_.work(log, computing_, cycle, cycle);
+        if (*active_ || *tap_ || any(vectors_)) array_.work(log, computing_, cycle, cycle);
         if (*drain_busy_) drain_.work(log, draining_, cycle, cycle);
         if (beat_ && !stores_.empty()) stores_.back().busy++;
         if (*stored_ && !stores_.empty()) finish_store(log, cycle);
@@ -164,7 +166,7 @@ class Core {
     const uint8_t *active_, *drain_busy_, *stored_;
     Both beat_;
     std::vector<Both> to_others_;  // jobs of the pool unit and of batch norm's
-    std::vector<Both> normed_;     // vectors that batch norm's unit takes
+    std::vector<Both> vectors_;    // vectors that units within these take
     const uint8_t* tap_ = &NEVER;
 
     std::deque<Job> made_[N_CORE];  // descriptors in the queues of the engines
