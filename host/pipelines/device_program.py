@@ -201,6 +201,13 @@ def _check(graph: Graph, schedule: Schedule) -> None:
     """Raise PipelineError for what can't be run on several devices."""
     if schedule.eager or schedule.replicas > 1 or len(schedule.batches) > 1:
         raise PipelineError(f"{schedule.name}: only schedules with one replica and an update a batch can be run")
+    if graph.islands:
+        raise PipelineError(f"{graph.islands[0].name} runs on the host, and stages of a pipeline have no part there")
+    if dropped := [layer.name for layer in graph.layers if layer.kind is Kind.DROPOUT]:
+        raise PipelineError(
+            f"{dropped[0]}: dropout draws by the number of the batch, which a pipeline doesn't set on its devices, and"
+            " all micro-batches would drop the same elements"
+        )
     if graph.calibrates_apart:
         raise PipelineError(
             "a network with concatenations, convolutions in groups, products of activations or averages without their"

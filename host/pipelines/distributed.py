@@ -4,15 +4,14 @@ The processes may be on several machines, as ``torchrun`` starts them. Torch's s
 its runtime takes the steps of our lists. Time is that of the devices: a message carries the cycle at which it was sent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import distributed, nn
-from torch.distributed.pipelining import PipelineStage
-from torch.distributed.pipelining import schedules as runtime
 
 from ...spec.config import Config
 from ..compiler.values import Input
@@ -22,11 +21,27 @@ from .staged_network import Pipelined, Ran
 from .steps import PipelineError, Step, What
 from .worker import Loss, Message
 
+try:
+    from torch.distributed.pipelining import PipelineStage
+    from torch.distributed.pipelining.schedules import (
+        BACKWARD_INPUT,
+        BACKWARD_WEIGHT,
+        FORWARD,
+        FULL_BACKWARD,
+        REDUCE_GRAD,
+        _Action,
+        _PipelineScheduleRuntime,
+    )  # fmt: skip
+except ImportError as error:  # some are private names, and REDUCE_GRAD is the youngest
+    raise PipelineError(
+        f"pipelines of several processes need torch >= 2.10, this is torch {torch.__version__}: {error}"
+    ) from error
+
 __all__ = ["RankNetwork"]
 
 _ACTIONS = {
-    What.FORWARD: runtime.FORWARD, What.BACKWARD: runtime.FULL_BACKWARD, What.BACKWARD_INPUT: runtime.BACKWARD_INPUT,
-    What.BACKWARD_WEIGHT: runtime.BACKWARD_WEIGHT, What.UPDATE: runtime.REDUCE_GRAD,
+    What.FORWARD: FORWARD, What.BACKWARD: FULL_BACKWARD, What.BACKWARD_INPUT: BACKWARD_INPUT,
+    What.BACKWARD_WEIGHT: BACKWARD_WEIGHT, What.UPDATE: REDUCE_GRAD,
 }  # fmt: skip
 _FAILED = "adagp/failed"
 """The key of the processes' store under which the first one that fails says why."""
@@ -36,8 +51,17 @@ class RankNetwork(Pipelined):
     """A process' part of a network on as many accelerators as there are processes.
 
     ``torch.distributed`` is initialised, with gloo; the process' rank is the device's place in the schedule. The other
-    parameters are those of :class:`~adagp.host.pipelines.staged_network.Pipelined`. All processes call each method,
-    with the same arguments. A failure of one ends all: each raises PipelineError with the first one's reason.
+    parameters are those of :class:`~adagp.host.pipelines.staged_network.Pipelined`. All processes make one and call
+    each method, with the same arguments. If one fails there, all raise PipelineError with the first one's reason.
+
+    A process that ends or is killed closes its connections: the others raise in the call that they wait in, or in
+    their next one. One that stops without a word, as a machine without power does, is noticed after the ``timeout``
+    of ``init_process_group``. That should be longer than a device takes for a batch; torch's own is 30 minutes.
+    After a failure in :meth:`train`, or one of the connections, the processes' group has been destroyed.
+
+    A message's time is that of the whole vector which goes to the neighbouring stage, so the latency counts even if
+    no tensor is in it, and a tensor that is passed on counts on each link. StagedNetwork sends each tensor at once to
+    the device that reads it. So ``cycles`` and ``sent_bytes`` may differ between the two; bits don't.
     """
 
     def __init__(
@@ -45,15 +69,22 @@ class RankNetwork(Pipelined):
         schedule: str = "1f1b", micro_batches: int = 4, **options: Any,
     ):  # fmt: skip
         self.rank, size = distributed.get_rank(), distributed.get_world_size()
-        super().__init__(module, inputs, batch, config, {self.rank: device}, size, schedule, micro_batches, **options)
-        self.worker = self.workers[0]
-        programs = [each.digest for one in self.staged.devices for each in (one.program, one.calibrating)]
-        for rank, theirs in enumerate(_gathered([config.config_hash, *programs])):
-            if theirs != [config.config_hash, *programs]:
+        make = partial(
+            super().__init__, module, inputs, batch, config, {self.rank: device}, size, schedule, micro_batches,
+            **options,
+        )  # fmt: skip
+        made = _gathered(self.rank, lambda: self._made(make))
+        for rank, theirs in enumerate(made):
+            if theirs != made[self.rank]:
                 raise PipelineError(f"rank {rank} has another network, schedule or configuration than rank {self.rank}")
-        self._relay = Relay(self.staged)
-        lists = [each.calibrating_steps for each in self.staged.devices], [each.steps for each in self.staged.devices]
-        self._runs = [self._schedule(each, count) for each, count in zip(lists, (1, micro_batches), strict=True)]
+
+    def load_state(self, state: Mapping) -> None:
+        """Install the network, as :class:`~adagp.host.pipelines.staged_network.Pipelined` does."""
+        _gathered(self.rank, partial(super().load_state, state))
+
+    def set_hyper(self, learning_rate: float, momentum: float, weight_decay: float) -> None:
+        """Set the parameters of SGD for the batches from now on."""
+        _gathered(self.rank, partial(super().set_hyper, learning_rate, momentum, weight_decay))
 
     def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
         """Train a batch, as :class:`~adagp.host.pipelines.staged_network.StagedNetwork` does."""
@@ -67,17 +98,29 @@ class RankNetwork(Pipelined):
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
-        return self._merged(_united(_gathered(self._states())))
+        return self._merged(_united(_gathered(self.rank, self._states)))
 
     def weights_hash(self) -> str:
         """SHA-256 as one device has it; equal after equal training."""
-        return self._hash(_united(_gathered(self._bits())))
+        return self._hash(_united(_gathered(self.rank, self._bits)))
 
-    def _schedule(self, lists: Sequence[Sequence[Step]], micro_batches: int) -> runtime._PipelineScheduleRuntime:
+    def _made(self, make: Callable[[], None]) -> list[str]:
+        """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
+        make()
+        self.worker, self._relay = self.workers[0], Relay(self.staged)
+        devices, count = self.staged.devices, self.staged.schedule.micro_batches
+        self._runs = [
+            self._schedule([each.calibrating_steps for each in devices], 1),
+            self._schedule([each.steps for each in devices], count),
+        ]
+        programs = [each.digest for one in devices for each in (one.program, one.calibrating)]
+        return [self.staged.config.config_hash, *programs]
+
+    def _schedule(self, lists: Sequence[Sequence[Step]], micro_batches: int) -> _PipelineScheduleRuntime:
         """Torch's runtime with the steps of our lists; raises PipelineError if it would take them in another order."""
         stages: list[Any] = [_Stage(self, stage) for stage in sorted({step.stage for step in lists[self.rank]})]
-        made = runtime._PipelineScheduleRuntime(stages, micro_batches, loss_fn=_no_loss, scale_grads=False)
-        actions: dict[int, list[runtime._Action | None]] = {
+        made = _PipelineScheduleRuntime(stages, micro_batches, loss_fn=_no_loss, scale_grads=False)
+        actions: dict[int, list[_Action | None]] = {
             rank: [_action(step) for step in steps if step.what is not What.UPDATE] for rank, steps in enumerate(lists)
         }
         made._prepare_schedule_with_comms(actions)
@@ -144,8 +187,8 @@ class _Stage(PipelineStage):
         self._network.run(What.UPDATE, self.stage_index, None, None)
 
 
-def _action(step: Step) -> runtime._Action:
-    return runtime._Action(step.stage, _ACTIONS[step.what], step.micro_batch)
+def _action(step: Step) -> _Action:
+    return _Action(step.stage, _ACTIONS[step.what], step.micro_batch)
 
 
 def _no_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -153,20 +196,35 @@ def _no_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return torch.zeros(())
 
 
-def _gathered(mine: Any) -> list[Any]:
-    """What each process has, in the order of ranks."""
-    found: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(found, mine)
-    return found
+def _gathered(rank: int, mine: Callable[[], Any]) -> list[Any]:
+    """The processes' results of ``mine``, in the order of ranks; all raise PipelineError if one of them fails."""
+    part, failure = None, None
+    try:
+        part = mine()
+    except Exception as error:
+        failure = error
+    try:
+        found: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(found, (part, failure and _told(rank, failure)))
+    except Exception as error:
+        raise PipelineError(_reason(rank, failure or error)) from error
+    for _, told in found:
+        if told:
+            raise PipelineError(told) from failure
+    return [part for part, _ in found]
 
 
 def _united(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for part in parts for name, value in part.items()}
 
 
+def _told(rank: int, error: Exception) -> str:
+    return f"rank {rank}: {next(iter(str(error).splitlines()), type(error).__name__)}"
+
+
 def _reason(rank: int, error: Exception) -> str:
     """The reason why the run ends: this process' failure, unless another one has failed before."""
-    mine = f"rank {rank}: {next(iter(str(error).splitlines()), type(error).__name__)}"
+    mine = _told(rank, error)
     try:
         store = distributed.distributed_c10d._get_default_store()
         first = store.compare_set(_FAILED, "", mine).decode() or mine

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,10 +13,25 @@ from adagp.host.devices.golden import GoldenDevice
 from adagp.host.pipelines.distributed import RankNetwork
 from adagp.host.pipelines.staged_network import Link
 from adagp.host.pipelines.steps import PipelineError
-from pipelined import BATCH, IMAGE, KINDS, MEMORY, MICRO_BATCHES, PARTS, batches, loss_of, made, several_devices
+from pipelined import (
+    BATCH,
+    IMAGE,
+    KINDS,
+    MEMORY,
+    MICRO_BATCHES,
+    PARTS,
+    SWITCHED,
+    batches,
+    loss_of,
+    made,
+    several_devices,
+)
 from torch import distributed
 
-__all__ = ["process"]
+__all__ = ["LIMIT", "process"]
+
+LIMIT = 60
+"""Seconds until gloo gives up."""
 
 
 class Timed(GoldenDevice):
@@ -38,21 +55,34 @@ class Dying(GoldenDevice):
     def wait(self):
         self.waits += 1
         if self.waits > 8:
-            raise RuntimeError("the device has lost its power")
+            self.die()
         return super().wait()
+
+    def die(self):
+        raise RuntimeError("the device has lost its power")
+
+
+class Killed(Dying):
+    """A device whose process is killed there."""
+
+    def die(self):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def process(rank: int, size: int, path: str, runs: list[tuple[str, str]]) -> None:
-    """A process of ``size``: trains by each schedule and kind of network, then meets a different one and a failure."""
+    """A process of ``size``: trains by each schedule and kind of network, then meets a different one and failures.
+
+    The last process is killed at the end.
+    """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # whatever the machine is called
     torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{path}/store", rank=rank, world_size=size, timeout=timedelta(seconds=60)
-    )
+    joined(rank, size, f"{path}/store")
     seen: dict = {}
     for kind, schedule in runs:
         pipeline = ranked(kind, schedule, Timed(KINDS[kind][1], MEMORY))
-        hashes = [weights for weights, _ in several_devices(pipeline, made(kind).state_dict())]
+        trained = list(several_devices(pipeline, made(kind).state_dict()))
+        hashes = [weights for weights, _ in trained]
+        torch.save(trained[-1][1], Path(path, f"{rank} {kind} {schedule}.pt"))
         steps = [[str(ran.step), ran.begin, ran.end] for ran in pipeline.ran]
         seen[f"{kind} {schedule}"] = {"hashes": hashes, "steps": steps, "bytes": pipeline.sent_bytes}
     try:
@@ -60,16 +90,42 @@ def process(rank: int, size: int, path: str, runs: list[tuple[str, str]]) -> Non
         ranked("plain", "1f1b", GoldenDevice(KINDS["plain"][1], MEMORY), cut=cut)
     except PipelineError as error:
         seen["different"] = str(error)
-    device = (Dying if rank == 1 else GoldenDevice)(KINDS["plain"][1], MEMORY)
-    pipeline = ranked("plain", "1f1b", device)
-    pipeline.load_state(made("plain").state_dict())
-    pipeline.set_hyper(0.05, 0.9, 0.002)
+    begin = time.monotonic()
     try:
-        for calibrate, images, labels in batches():
-            pipeline.train(images, loss_of(labels), calibrate=calibrate)
+        ranked("plain", "1f1b", GoldenDevice(SWITCHED if rank == 1 else KINDS["plain"][1], MEMORY))
+    except PipelineError as error:
+        seen["refused"] = str(error), time.monotonic() - begin
+    try:
+        failing(GoldenDevice(KINDS["plain"][1], MEMORY if rank != 1 else 1 << 13))
+    except PipelineError as error:
+        seen["small"] = str(error)
+    try:
+        failing((Dying if rank == 1 else GoldenDevice)(KINDS["plain"][1], MEMORY))
     except PipelineError as error:
         seen["failure"] = str(error)
     Path(path, f"{rank}.json").write_text(json.dumps(seen))
+    joined(rank, size, f"{path}/other store")
+    begin = time.monotonic()
+    try:
+        failing((Killed if rank == size - 1 else GoldenDevice)(KINDS["plain"][1], MEMORY))
+    except PipelineError as error:
+        seen["killed"] = str(error), time.monotonic() - begin
+    Path(path, f"{rank}.json").write_text(json.dumps(seen))
+
+
+def joined(rank: int, size: int, store: str) -> None:
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=LIMIT)
+    )
+
+
+def failing(device) -> None:
+    """Train on a device of which another process' fails."""
+    pipeline = ranked("plain", "1f1b", device)
+    pipeline.load_state(made("plain").state_dict())
+    pipeline.set_hyper(0.05, 0.9, 0.002)
+    for calibrate, images, labels in batches():
+        pipeline.train(images, loss_of(labels), calibrate=calibrate)
 
 
 def ranked(kind, schedule, device, **options):

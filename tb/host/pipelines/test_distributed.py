@@ -1,14 +1,20 @@
 """Pipelines of several processes over gloo: the bits of one device, a clock in order, and failures told to all."""
 
+import importlib
 import json
+import signal
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.pipelines.schedules import build
-from pipeline_ranks import process
-from pipelined import KINDS, MEMORY, MICRO_BATCHES, PARTS, one_device
+from adagp.host.pipelines.steps import PipelineError
+from pipeline_ranks import LIMIT, process
+from pipelined import KINDS, MEMORY, MICRO_BATCHES, PARTS, made, one_device
 from torch import multiprocessing
+from torch.distributed.pipelining import schedules
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -20,24 +26,36 @@ SIZE = 3
 def seen(tmp_path_factory):
     """What the processes have seen, in the order of ranks."""
     path = tmp_path_factory.mktemp("ranks")
-    multiprocessing.spawn(process, (SIZE, str(path), RUNS), nprocs=SIZE)
-    return [json.loads(Path(path, f"{rank}.json").read_text()) for rank in range(SIZE)]
+    context = multiprocessing.spawn(process, (SIZE, str(path), RUNS), nprocs=SIZE, join=False)
+    for each in context.processes:
+        each.join()
+    if [each.exitcode for each in context.processes] != [0] * (SIZE - 1) + [-signal.SIGKILL]:
+        context.join()  # which tells what a process has raised
+    states = {name: [torch.load(path / f"{rank} {name}.pt") for rank in range(SIZE)] for name in map(" ".join, RUNS)}
+    return [
+        json.loads(Path(path, f"{rank}.json").read_text()) | {"states": {name: states[name][rank] for name in states}}
+        for rank in range(SIZE)
+    ]
 
 
 @pytest.fixture(scope="module")
 def expected():
-    """The hashes after each batch of one device, by kind of network."""
-    return {
-        kind: [weights for weights, _ in one_device(kind, GoldenDevice(config, MEMORY))]
-        for kind, (_, config) in KINDS.items()
-    }
+    """The hashes after each batch of one device, and its state at the end, by kind of network."""
+    found = {kind: list(one_device(kind, GoldenDevice(config, MEMORY))) for kind, (_, config) in KINDS.items()}
+    return {kind: ([weights for weights, _ in each], each[-1][1]) for kind, each in found.items()}
 
 
 @pytest.mark.parametrize(("kind", "schedule"), RUNS)
 def test_bits_are_those_of_one_device(seen, expected, kind, schedule):
+    hashes, state = expected[kind]
+    assert len({*hashes}) == 3
     for rank in seen:
-        assert rank[f"{kind} {schedule}"]["hashes"] == expected[kind]
-    assert len({*expected[kind]}) == 3
+        assert rank[f"{kind} {schedule}"]["hashes"] == hashes
+        found = rank["states"][f"{kind} {schedule}"]
+        assert list(found) == list(made(kind).state_dict())
+        for name, value in state.items():
+            if value.is_floating_point():
+                assert torch.equal(found[name], value), name
 
 
 @pytest.mark.parametrize(("kind", "schedule"), RUNS)
@@ -74,3 +92,27 @@ def test_ranks_with_another_network_are_told(seen):
 def test_a_failure_ends_all_ranks_with_its_reason(seen):
     told = "the pipeline has ended: rank 1: the device has lost its power"
     assert [rank["failure"] for rank in seen] == [told] * SIZE
+
+
+def test_a_rank_that_fails_before_training_is_told_to_all(seen):
+    """A device of another configuration ends the constructor of all, one with too little memory their load_state."""
+    for rank in seen:
+        told, seconds = rank["refused"]
+        assert told.startswith("rank 1: device 1 is tiny") and seconds < LIMIT / 2
+        assert rank["small"].startswith("rank 1: device 1 of the pipeline needs")
+        assert rank["small"].endswith("bytes of memory, it has 8192")
+
+
+def test_a_killed_rank_ends_the_others(seen):
+    """Their connections to it are closed, so they don't wait until gloo gives up."""
+    assert "killed" not in seen[-1]
+    for rank in seen[:-1]:
+        told, seconds = rank["killed"]
+        assert told.startswith("the pipeline has ended: rank ") and seconds < LIMIT / 2
+
+
+def test_torch_without_the_parts_of_its_runtime_is_told(monkeypatch):
+    monkeypatch.delattr(schedules, "REDUCE_GRAD")
+    monkeypatch.delitem(sys.modules, "adagp.host.pipelines.distributed")
+    with pytest.raises(PipelineError, match=r"need torch >= 2.10, this is torch .*cannot import name 'REDUCE_GRAD'"):
+        importlib.import_module("adagp.host.pipelines.distributed")

@@ -186,6 +186,18 @@ def test_concatenations_and_links_that_cannot_be():
         Link(latency=-1)
 
 
+@pytest.mark.parametrize("micro_batches", [1, MICRO_BATCHES])
+@pytest.mark.parametrize(("within", "config", "message"), [
+    (nn.Dropout(0.5), SWITCHED, "1.Dropout: dropout draws by the number of the batch, which a pipeline doesn't set"),
+    (nn.Sigmoid(), SWITCHED, "1.Sigmoid runs on the host, and stages of a pipeline have no part there"),
+])  # fmt: skip
+def test_parts_that_no_stage_can_have(within, config, message, micro_batches):
+    module = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), within, nn.Flatten(), nn.Linear(108, N_CLASSES))
+    devices = [GoldenDevice(config, MEMORY) for _ in range(2)]
+    with pytest.raises(PipelineError, match=message):
+        StagedNetwork(module.double().train(), IMAGE, BATCH, config, devices, "gpipe", micro_batches)
+
+
 def test_devices_that_wait_for_each_other_are_told():
     """The first device wants a gradient before it has sent a value."""
     pipeline = staged("plain", "gpipe")
