@@ -7,6 +7,7 @@ its runtime takes the steps of our lists. Time is that of the devices: a message
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,13 @@ try:
         REDUCE_GRAD,
         _Action,
         _PipelineScheduleRuntime,
-    )  # fmt: skip
-except ImportError as error:  # some are private names, and REDUCE_GRAD is the youngest
+    )
+
+    if "input_grads" not in signature(PipelineStage).parameters:
+        raise ImportError("PipelineStage has no parameter 'input_grads'")
+except ImportError as error:  # some are private names, and older versions lack them
     raise PipelineError(
-        f"pipelines of several processes need torch >= 2.10, this is torch {torch.__version__}: {error}"
+        f"pipelines of several processes need torch >= 2.12, this is torch {torch.__version__}: {error}"
     ) from error
 
 __all__ = ["RankNetwork"]
@@ -104,7 +108,7 @@ class RankNetwork(Pipelined):
         """SHA-256 as one device has it; equal after equal training."""
         return self._hash(_united(_gathered(self.rank, self._bits)))
 
-    def _made(self, make: Callable[[], None]) -> list[str]:
+    def _made(self, make: Callable[[], None]) -> list[int | str]:
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
         make()
         self.worker, self._relay = self.workers[0], Relay(self.staged)

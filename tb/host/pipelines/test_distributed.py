@@ -14,6 +14,7 @@ from adagp.host.pipelines.steps import PipelineError
 from pipeline_ranks import LIMIT, process
 from pipelined import KINDS, MEMORY, MICRO_BATCHES, PARTS, made, one_device
 from torch import multiprocessing
+from torch.distributed import pipelining
 from torch.distributed.pipelining import schedules
 
 pytestmark = pytest.mark.timeout(300)
@@ -111,8 +112,14 @@ def test_a_killed_rank_ends_the_others(seen):
         assert told.startswith("the pipeline has ended: rank ") and seconds < LIMIT / 2
 
 
-def test_torch_without_the_parts_of_its_runtime_is_told(monkeypatch):
-    monkeypatch.delattr(schedules, "REDUCE_GRAD")
+@pytest.mark.parametrize(("place", "name", "value", "reason"), [
+    (schedules, "REDUCE_GRAD", None, "cannot import name 'REDUCE_GRAD'"),
+    (pipelining, "PipelineStage", object, "PipelineStage has no parameter 'input_grads'"),
+])  # fmt: skip
+def test_torch_without_the_parts_of_its_runtime_is_told(monkeypatch, place, name, value, reason):
+    monkeypatch.delattr(place, name)
+    if value:
+        monkeypatch.setattr(place, name, value, raising=False)
     monkeypatch.delitem(sys.modules, "adagp.host.pipelines.distributed")
-    with pytest.raises(PipelineError, match=r"need torch >= 2.10, this is torch .*cannot import name 'REDUCE_GRAD'"):
+    with pytest.raises(PipelineError, match=f"need torch >= 2.12, this is torch .*{reason}"):
         importlib.import_module("adagp.host.pipelines.distributed")
