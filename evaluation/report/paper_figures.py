@@ -74,20 +74,22 @@ def speedups(parts: Mapping[Part, Rows]) -> str:
         for label, chosen in ((title, shared), (f"{title}, all there are", found if found != shared else {})):
             if not chosen:
                 continue
-            printed, most = (
-                of.get(dataflow, {}).get(data, "") if complete(chosen, data) else ""
-                for of in (paper.DATAFLOW_SPEEDUP, paper.DATAFLOW_MOST_SPEEDUP)
-            )
+            theirs = (of.get(dataflow, {}).get(data) for of in (paper.DATAFLOW_SPEEDUP, paper.DATAFLOW_MOST_SPEEDUP))
+            printed = ", ".join(str(each) for each in theirs if each is not None) if complete(chosen, data) else ""
             rows.append((
-                f"{label}{marks(chosen.values(), 32)}", DATA[data].title, len(chosen),
-                *(f"{mean_of(chosen, f'speedup_{variant}'):.3f}" for variant in VARIANTS[1:]), printed,
-                f"{_most(chosen, 'speedup_max'):.3f}", most,
+                f"{label}{marks(chosen.values(), 32)}, {DATA[data].title}", len(chosen),
+                *(f"{mean_of(chosen, f'speedup_{variant}'):.3f}" for variant in VARIANTS[1:-1]),
+                f"{mean_of(chosen, 'speedup_max'):.3f}, {_most(chosen, 'speedup_max'):.3f}", printed,
                 f"{mean_of(chosen, 'limit'):.3f}, {_most(chosen, 'limit'):.3f}",
                 f"{mean_of(chosen, 'backward_to_forward'):.2f}", percent(mean_of(chosen, "baseline_utilisation")),
             ))  # fmt: skip
-    head = ("dataflow", "data", "networks", *(TITLES[variant] for variant in VARIANTS[1:]), "paper, MAX", "most, MAX",
-            "paper, most", "limit: mean, most", "backward / forward", UTILISATION)  # fmt: skip
+    head = ("dataflow, data", "networks", *(TITLES[variant] for variant in VARIANTS[1:-1]), "MAX: mean, most",
+            "paper, MAX: mean, most", "limit: mean, most", "backward / forward", UTILISATION)  # fmt: skip
     return _table(head, rows)
+
+
+CYCLES = (("baseline", "bp"), ("max", "bp"), ("max", "warmup"), ("max", "gp"))
+"""Designs and phases whose cycles stand beside each other."""
 
 
 def networks(parts: Mapping[Part, Rows], dataflow: str = "free") -> str:
@@ -99,16 +101,14 @@ def networks(parts: Mapping[Part, Rows], dataflow: str = "free") -> str:
         for name, row in found.items():
             one = figures_of(row)
             rows.append((
-                f"{name}{marks([row], batch)}", DATA[data].title,
+                f"{name}{marks([row], batch)}, {DATA[data].title}",
                 *(f"{one[f'speedup_{variant}']:.3f}" for variant in VARIANTS[1:]), f"{one['limit']:.3f}",
                 f"{one['backward_to_forward']:.2f}", percent(one["baseline_utilisation"]),
-                *(f"{row['designs'][variant]['bp']['cycles'] / 1e6:,.0f}" for variant in ("baseline", "max")),
-                *(f"{row['designs']['max'][phase]['cycles'] / 1e6:,.0f}" for phase in ("warmup", "gp")),
-                percent(one["dram_energy_saving_max"]), percent(one["ideal_saving"]),
+                " / ".join(f"{row['designs'][variant][phase]['cycles'] / 1e6:,.0f}" for variant, phase in CYCLES),
+                f"{percent(one['dram_energy_saving_max'])} / {percent(one['ideal_saving'])}",
             ))  # fmt: skip
-    head = ("network", "data", *(TITLES[variant] for variant in VARIANTS[1:]), "limit", "backward / forward",
-            UTILISATION, "M cycles: baseline", "MAX, BP", "MAX, warm-up", "MAX, GP", "energy saved, MAX",
-            "ideal")  # fmt: skip
+    head = ("network, data", *(TITLES[variant] for variant in VARIANTS[1:]), "limit", "backward / forward",
+            UTILISATION, "M cycles: baseline / MAX's BP / warm-up / GP", "energy saved: MAX / ideal")  # fmt: skip
     return _table(head, rows)
 
 
@@ -125,12 +125,12 @@ def energies(parts: Mapping[Part, Rows]) -> str:
                 f"{base[kind] * batches * 1e-12:,.3g} → {ours[kind] * batches * 1e-12:,.3g}" for kind in KINDS[:-1]
             ]
             rows.append((
-                f"{name}{marks([row], batch)}", DATA[data].title, batch, *cells,
-                *(percent(one[f"dram_energy_saving_{variant}"]) for variant in VARIANTS[1:]),
+                f"{name}{marks([row], batch)}, {DATA[data].title}", batch, *cells,
+                " / ".join(percent(one[f"dram_energy_saving_{variant}"]) for variant in VARIANTS[1:]),
                 percent(one["ideal_saving"]),
             ))  # fmt: skip
-    head = ("network", "data", "batch", *(f"{kind}, J" for kind in KINDS[:-1]),
-            *(f"{TITLES[variant]} saves" for variant in VARIANTS[1:]), "ideal")  # fmt: skip
+    saved = " / ".join(TITLES[variant] for variant in VARIANTS[1:])
+    head = ("network, data", "batch", *(f"{kind}, J" for kind in KINDS[:-1]), f"saved: {saved}", "ideal")
     return _table(head, rows)
 
 
