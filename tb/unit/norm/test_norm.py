@@ -161,6 +161,7 @@ async def traffic(ctx, dut, jobs, rng, stall):
                 offered[id(port)] = True
         ready = int(rng.random() >= stall)
         ctx.set(dut.o.ready, ready)
+        await ctx.delay(1e-12)  # a pair's operands wait for each other without a clock
         goes = {id(port): offered[id(port)] and ctx.get(port.ready) for port in queues}
         comes = ready and ctx.get(dut.o.valid)
         payload = ctx.get(dut.o.payload) if comes else None
