@@ -62,7 +62,7 @@ def batches():
         yield pytest.param(name, variant, marks=[pytest.mark.slow] if apart else [])
 
 
-@pytest.mark.parametrize(("name", "variant"), batches())
+@pytest.mark.parametrize(("name", "variant"), list(batches()))
 def test_whole_batches(name, variant):
     print(f"seed {SEED}")
     module, compiled = network(name, variant)
