@@ -5,7 +5,7 @@ Each of the fifteen networks is compiled for the four designs of preset ``paper`
 Inception at 299 pixels), the Transformer on sentences as long as Multi30k's, YOLO-v3 on images of 416. A batch that
 isn't estimated itself, as it takes too long or doesn't fit in memory, is extrapolated from two smaller ones: each more
 image adds what those between them add. ``of`` names them. How near that is for bytes hasn't been measured. Time grows
-less evenly, as an update is hidden behind the layers of a large batch alone; so batches above 32 have no figures of it.
+less evenly, as an update is done beside the layers of a large batch alone; so batches above 32 have no figures of it.
 
 ``speedup_*``: over the baseline in the paper's 90 epochs; ``limit_*``: of a prediction that costs nothing;
 ``dram_energy_saving_*``: of a mean batch; ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone.

@@ -62,9 +62,9 @@ PARTS = {"": (False, True), "first_layer_": (True, True), "linear_": (False, Fal
 """Layers that are reported together, by what their figures begin with: whether they are the first, whether
 convolutions."""
 SHARES = ("useful_utilisation", "utilisation", "of_bound")
-"""Of a command's cycles times PEs: those with a useful product, those with any; of its cycles: its tile bound."""
+"""Shares of a command: of cycles times PEs, with a useful product and with any; of cycles, its tile bound."""
 UNITS = ("bytes", "beats")
-"""Of the DRAM model's counts."""
+"""Counts of the DRAM model."""
 CLOCKS = {"": 1, "_half_clock": 0.5, "_twice_clock": 2}
 """By what figures end with: how fast the clock is while the memory stays as it is."""
 

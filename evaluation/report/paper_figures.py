@@ -177,7 +177,7 @@ SECTIONS: dict[str, tuple[str, tuple[Callable[[Mapping[Part, Rows]], str], ...]]
 
 
 def short_ways(results: Mapping) -> str:
-    """What leaving out and extrapolating change, if it was measured."""
+    """A paragraph on the errors of leaving out and extrapolating, if they were measured."""
     if ERRORS not in results["details"]:
         return ""
     names = ", ".join(results["details"][ERRORS]["details"])
@@ -185,13 +185,13 @@ def short_ways(results: Mapping) -> str:
     return fill(
         f"Measured for MAX on {names} alone: leaving out what repeats changes the cycles of a batch by"
         f" {100 * known:.4f} % at most, and extrapolating it from a quarter and a half of it by {100 * grown:.2f} %, as"
-        " an update is hidden behind the layers of a large batch alone. So times of extrapolated rows are rough. Bytes"
+        " an update fits beside the layers of a large batch alone. So times of extrapolated rows are rough. Bytes"
         " of extrapolated rows haven't been held against those of whole batches.", 120,
     )  # fmt: skip
 
 
 def plots(parts: Mapping[Part, Rows]) -> dict[str, Callable[[Path], None]]:
-    """What draws each image that there are rows for."""
+    """Functions that draw the images that there are rows for."""
     cnns = list(_cnns(parts, 32))
     shown = (("imagenet", 32), ("cifar10", 32), ("cifar10", 128))
     energies = [(data, n, rows) for (data, flow, n), rows in parts.items() if flow == "free" and (data, n) in shown]

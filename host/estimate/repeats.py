@@ -1,4 +1,4 @@
-"""What repeats in the machine's work, so that it needs to run once: tiles of a command, and commands of a shape.
+"""Work of the machine that repeats, so that it needs to run once: tiles of a command, and commands of a shape.
 
 Tiles that differ in their addresses alone take the same time again and again, and so do commands. :class:`Known`
 keeps commands by shape, with the stretches of descriptors that repeat and the cycles in which descriptors were pushed

@@ -1,4 +1,4 @@
-"""What repeats is left out of an estimate: the same bytes and products as without, nearly the same cycles."""
+"""Repeated work is left out of an estimate: the same bytes and products as without, nearly the same cycles."""
 
 import pytest
 import torch
