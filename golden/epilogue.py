@@ -69,7 +69,7 @@ def epilogue(
     cut_at, masked_by = (None, bound) if c_mode == CMode.MASK else (bound, None)
     limit = None if cut_at is None else cut_at.at(exp_out, operand_width)
     edge = None if masked_by is None else masked_by.at(exp_c, operand_width)
-    added = 0 if bias is None else requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
+    added = None if bias is None else requantise(bias.astype(np.int64), _shift(exp_out, exp_bias), acc_width)
     out, largest, saturations = np.empty(acc.shape, np.int64), 0, 0
     places = acc.shape[-1]
     by_element = exp_acc.reshape(-1, places) if isinstance(exp_acc, np.ndarray) and exp_acc.ndim > 1 else None
@@ -78,15 +78,21 @@ def epilogue(
     for at in range(0, len(rows), step):
         part = slice(at, at + step)
         exponents = exp_acc if by_element is None else by_element[part]
-        x = _aligned(rows[part], exponents, exp_out, last_exp, acc_width) + added
+        x = _aligned(rows[part], exponents, exp_out, last_exp, acc_width)
+        if added is not None:
+            x += added
         c_part, d_part = (None if each is None else each[part] for each in others)
         x, low = _joined(x, c_part, d_part, _shift(exp_out, exp_c), c_mode, relu, edge, acc_width, operand_width)
-        if not slope:
-            x = np.where(low, 0, x)
-        largest = max(largest, int(x.max()), -int(x.min()))
-        x, cut = saturate(x if limit is None else np.minimum(x, limit), operand_max(operand_width))
-        saturations += cut
-        results[part] = np.where(low, round_shift(x * slope, SLOPE_BITS), x) if slope else x
+        if low is not None and not slope:
+            np.putmask(x, low, 0)
+        reached = max(int(x.max()), -int(x.min()))
+        largest = max(largest, reached)
+        if limit is not None:
+            np.minimum(x, limit, out=x)
+        if reached > operand_max(operand_width):
+            x, cut = saturate(x, operand_max(operand_width))
+            saturations += cut
+        results[part] = np.where(low, round_shift(x * slope, SLOPE_BITS), x) if slope and low is not None else x
     top = top_of(largest, exp_out)
     if top is not None and cut_at is not None:
         top = min(top, exp_out + BOUND_BITS - cut_at.shift(exp_out))
@@ -108,21 +114,24 @@ def _aligned(
 def _joined(
     x: np.ndarray, c: np.ndarray | None, d: np.ndarray | None, shift: int, c_mode: CMode, relu: bool,
     edge: int | None, acc_width: int, operand_width: int,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """``x`` with its C operand added or subtracted, and where the result is low: zero, or scaled by the slope.
+) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
+    """``x``, which is changed in place, with its C operand added or subtracted; where the result is low.
 
-    A mask lets pass what is below its ``edge``, where there is one.
+    A low result is zero, or scaled by the slope; None where none can be. A mask lets pass what is below its ``edge``,
+    where there is one.
     """
     if c_mode in (CMode.ADD, CMode.ADD_MASK, CMode.SUB):
         assert c is not None
         other = requantise(c.astype(np.int64), shift, acc_width)
-        x = x - other if c_mode == CMode.SUB else x + other
-    low = (x < 0) & relu
+        (np.subtract if c_mode == CMode.SUB else np.add)(x, other, out=x)
+    low = x < 0 if relu else None
     if c_mode == CMode.MASK:
         assert c is not None
-        low |= c <= 0
-        x = x if edge is None else np.where(c >= edge, 0, x)
+        low = c <= 0 if low is None else low | (c <= 0)
+        if edge is not None:
+            np.putmask(x, c >= edge, 0)
     if c_mode == CMode.ADD_MASK:
         assert c is not None and d is not None
-        low |= (d <= 0) | (c == unpredicted(operand_width))
+        masked = (d <= 0) | (c == unpredicted(operand_width))
+        low = masked if low is None else low | masked
     return x, low

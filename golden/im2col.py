@@ -41,7 +41,8 @@ def col2im(taps_RSNHWC: np.ndarray, g) -> np.ndarray:
     """
     n, c = taps_RSNHWC.shape[2], taps_RSNHWC.shape[5]
     rows, columns = _padded_size(g)
-    padded = np.zeros((n, max(rows, g.pad_y + g.h), max(columns, g.pad_x + g.w), c), np.int64)
+    wide = np.result_type(taps_RSNHWC, np.int64)  # doubles stay doubles
+    padded = np.zeros((n, max(rows, g.pad_y + g.h), max(columns, g.pad_x + g.w), c), wide)
     for i in range(g.r):
         for j in range(g.s):
             span_y = slice(i, i + (g.oh - 1) * g.stride + 1, g.stride)

@@ -12,8 +12,12 @@ def round_shift(v: np.ndarray, shift: int) -> np.ndarray:
     if shift == 0:
         return v
     shift = min(shift, 62)  # everything is 0 from there on, and 1 << 63 would leave int64
-    down = v >> shift
-    return (v + ((1 << (shift - 1)) - 1) + (down & 1)) >> shift
+    rounded = v >> shift
+    rounded &= 1
+    rounded += (1 << (shift - 1)) - 1
+    rounded += v
+    rounded >>= shift
+    return rounded
 
 
 def saturate(v: np.ndarray, limit: int) -> tuple[np.ndarray, int]:
@@ -38,10 +42,11 @@ def requantise(v: np.ndarray, shift: int, width: int) -> np.ndarray:
 
 
 def requantise_each(v: np.ndarray, shifts: np.ndarray, width: int) -> np.ndarray:
-    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 62``.
+    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 54``.
 
-    A double holds such a number, and its product with a power of two, exactly; ``rint`` rounds half to even.
+    A double holds such a number, its product with a power of two, and the limit exactly; ``rint`` rounds half to even.
     """
-    limit, most = operand_max(width), float(1 << 62)
-    whole = np.clip(np.rint(v * np.ldexp(1.0, -shifts)), -most, most).astype(np.int64)
-    return np.clip(whole, -limit, limit)
+    limit = operand_max(width)
+    scaled = v * np.ldexp(1.0, -shifts)
+    np.rint(scaled, out=scaled)
+    return np.clip(scaled, -limit, limit, out=scaled).astype(np.int64)
