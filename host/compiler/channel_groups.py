@@ -31,9 +31,8 @@ def by_group(items: Iterable[Step | Stop], layers: Sequence[Layer], batch: int) 
         if not isinstance(step, Step) or not _of_layer(step) or (layer := layers[step.layer]).groups == 1:
             yield step
             continue
-        after = ahead[place] if place < len(ahead) else None
         pair = [step]
-        if isinstance(after, Step) and after.opcode == Opcode.REORGANISE:
+        while place < len(ahead) and isinstance(after := ahead[place], Step) and after.opcode == Opcode.REORGANISE:
             pair.append(after)
             place += 1
         for group in range(layer.groups):
@@ -52,7 +51,7 @@ def _of_group(step: Step, layer: Layer, group: int, batch: int) -> Step:
         Opcode.FORWARD: {"a": x, "b": filters, "c": y, "out": y},
         Opcode.BACKWARD_DATA: {"a": y, "b": filters, "c": x, "d": x, "out": x},
         Opcode.BACKWARD_WEIGHT: {"a": x, "b": y, "c": filters, "out": filters},
-        Opcode.REORGANISE: {"out": y * SUMS},
+        Opcode.REORGANISE: {"c": y * SUMS, "out": y * SUMS},
     }[step.opcode]
     if step.opcode == Opcode.REORGANISE:
         c = q = q * SUMS

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...spec.commands import Command, Opcode
 from ...spec.config import Config
 from ...spec.opcodes import BACKWARD, BACKWARD_WEIGHTS, GEMMS
-from ...spec.schedule import PREDICTING
 from ..program import ALIGNMENT, MAX_COMMANDS, Line, Program, header
 from .batch import Batch
 from .calibration import calibrating
 from .channel_groups import tensors_of_groups
 from .declarations import declarations
 from .dependencies import with_waits
-from .gradient_source import GradientSource, TrueGradients
+from .gradient_source import GradientSource
 from .graph import Graph, as_graph
 from .ir import Step
 from .islands import Stop
@@ -22,9 +22,8 @@ from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
-from .micro_batches import SummedGradients, in_micro_batches
-from .predictor import Predictor
-from .substitutes import Substitute
+from .micro_batches import in_micro_batches
+from .sources import source_of
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
 
@@ -101,20 +100,24 @@ def compile_network(
     layers = graph.layers
     if not any(layer.weighted for layer in layers):
         raise LoweringError("the network has no layer with weights that the machine can compute")
-    gradients = _gradient_source(layers, batch, config, source, micro_batches)
+    several = micro_batches > 1
+    gradients = source_of(layers, batch, config, source, several)
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
     declared = declared_tensors(graph, work, gradients, config, lives)
-    whole = work if micro_batches == 1 else in_micro_batches(graph, batch, config, micro_batches)
+    whole = work
+    if several:
+        make = partial(source_of, layers, batch, config, source, True)
+        whole = in_micro_batches(graph, batch, config, micro_batches, make)
     steps = {"program": whole.steps, **gradients.programs()}
     stops = {"program": whole.stops}
     if graph.calibrates_apart:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
-    elif micro_batches > 1:
+    elif several:
         steps[CALIBRATING], stops[CALIBRATING] = work.steps, work.stops
     for each in steps.values():
         check_length(len(each) + 1)
-    differ = gradients.has_gp or micro_batches > 1
+    differ = gradients.has_gp or several
     differ = differ or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
     plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
@@ -181,17 +184,6 @@ def check_length(commands: int) -> None:
             f"the network takes {commands} commands, and {MAX_COMMANDS} are the limit; each group of a convolution"
             " takes some of its own, and each pair of matrices in a product"
         )
-
-
-def _gradient_source(
-    layers: list[Layer], batch: int, config: Config, name: str | None, micro_batches: int
-) -> GradientSource:
-    """The source of gradients by its name; raises LoweringError for one that only knows whole batches."""
-    if name is None:
-        return TrueGradients() if micro_batches == 1 else SummedGradients(layers, config)
-    if micro_batches > 1:
-        raise LoweringError(f"gradients from the source {name!r} are of a whole batch: micro_batches must be 1")
-    return Predictor(layers, batch, config, name) if name in PREDICTING else Substitute(layers, config, name)
 
 
 def _ring_entry(graph: Graph, declared: list[tuple[str, Tensor]]) -> tuple[int, dict[str, int]]:

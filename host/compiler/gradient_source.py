@@ -78,13 +78,34 @@ class TrueGradients(GradientSource):
     """The source of networks that only know true gradients; phase GP is like BP."""
 
     has_gp = trains_in_gp = False
+    number, count = 0, 1
+    """The micro-batch's place in the batch, and how many there are."""
+
+    @property
+    def first(self) -> bool:
+        """True for the batch's first micro-batch."""
+        return self.number == 0
+
+    @property
+    def last(self) -> bool:
+        """True for the batch's last micro-batch, which is followed by updates."""
+        return self.number == self.count - 1
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         yield forward
 
+    def gradient(self, layer: Layer) -> str:
+        """Name of the tensor with a layer's gradient at the batch's end."""
+        return layer_tensor(layer, "weight_gradient")
 
-def sgd_update(place: int, layer: Layer, phases: Phase) -> Step:
-    """SGD on a layer's weights with its true gradient."""
+    def summed(self, place: int, layer: Layer) -> Iterator[Step]:
+        """The steps that add a micro-batch's gradient to that tensor, if its own command doesn't."""
+        yield from ()
+
+
+def sgd_update(place: int, layer: Layer, phases: Phase, gradient: str = "") -> Step:
+    """SGD on a layer's weights with its true gradient, which is in the tensor ``gradient`` if that is given."""
     parts = {"a": "weight_gradient", "b": "weight", "c": "low", "out": "momentum"}
     operands = {operand: layer_tensor(layer, part) for operand, part in parts.items()}
+    operands["a"] = gradient or operands["a"]
     return Step(Opcode.UPDATE, phases, place, operands, {"count": prod(layer.weight_shape), "hyper": HYPER})

@@ -5,13 +5,13 @@ exactly, unless they saturate. A BACKWARD_WEIGHT adds to the sum of those before
 parameters have a sum of their own, to which an AVGPOOL adds them. Activations of the micro-batches share their memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ...spec.commands import CMode, Opcode
 from ...spec.config import Config
 from .batch import Batch
-from .gradient_source import TrueGradients, sgd_update
+from .gradient_source import GradientSource, TrueGradients, sgd_update
 from .graph import Graph
 from .ir import BACKPROPAGATION, Step
 from .lowering import Kind, Layer, LoweringError
@@ -36,11 +36,11 @@ class SummedGradients(TrueGradients):
     Parameters
     ----------
     layers: the network's
-    first, last: the micro-batch's place; the sums begin with the first
+    number, count: the micro-batch's place, and how many there are; the sums begin with the first
     """
 
-    def __init__(self, layers: Sequence[Layer], config: Config, first: bool = True, last: bool = True):
-        self.layers, self.config, self.first, self.last = layers, config, first, last
+    def __init__(self, layers: Sequence[Layer], config: Config, number: int = 0, count: int = 1):
+        self.layers, self.config, self.number, self.count = layers, config, number, count
 
     def tensors(self, number: int) -> Iterator[tuple[str, Tensor]]:
         operand = operand_type(self.config.operand_width)
@@ -48,12 +48,16 @@ class SummedGradients(TrueGradients):
             yield "state", Tensor(layer_tensor(layer, _SUM), layer.weight_shape, operand, following)
 
     def update(self, place: int, layer: Layer) -> Iterator[Step]:
-        apart = _apart(layer)
-        if apart:
-            yield self._sum(place, layer)
+        yield from self.summed(place, layer)
         if self.last:
-            step = sgd_update(place, layer, BACKPROPAGATION)
-            yield replace(step, operands={**step.operands, "a": layer_tensor(layer, _SUM)}) if apart else step
+            yield sgd_update(place, layer, BACKPROPAGATION, self.gradient(layer))
+
+    def gradient(self, layer: Layer) -> str:
+        return layer_tensor(layer, _SUM) if _apart(layer) else super().gradient(layer)
+
+    def summed(self, place: int, layer: Layer) -> Iterator[Step]:
+        if _apart(layer):
+            yield self._sum(place, layer)
 
     def _sum(self, place: int, layer: Layer) -> Step:
         """The gradient becomes the sum or is added to it, in place."""
@@ -68,16 +72,18 @@ class SummedGradients(TrueGradients):
         )  # fmt: skip
 
 
-def in_micro_batches(graph: Graph, batch: int, config: Config, micro_batches: int) -> Batch:
+def in_micro_batches(
+    graph: Graph, batch: int, config: Config, micro_batches: int, source_of: Callable[[int, int], GradientSource]
+) -> Batch:
     """The steps of a batch of ``micro_batches``, each of ``batch`` images as ``graph`` is.
 
-    Raises LoweringError for a network in which micro-batches would depend on each other in another way.
+    ``source_of`` makes the source of gradients of a micro-batch from its place and how many there are. Raises
+    LoweringError for a network in which micro-batches would depend on each other in another way.
     """
     _check(graph)
     whole = Batch()
     for number in range(micro_batches):
-        source = SummedGradients(graph.layers, config, number == 0, number == micro_batches - 1)
-        one = Batch.of(graph, source, batch, config)
+        one = Batch.of(graph, source_of(number, micro_batches), batch, config)
         *steps, commit, end = one.steps
         whole.steps += [replace(_added(step, graph) if number else step, micro_batch=number) for step in steps]
         whole.stops += one.stops
@@ -107,6 +113,9 @@ def _added(step: Step, graph: Graph) -> Step:
     """The step of a later micro-batch: a layer's product of gradients begins with the sum so far."""
     if step.opcode != Opcode.BACKWARD_WEIGHT or step.product is not None or "c" in step.operands:
         return step
-    operands = {**step.operands, "c": layer_tensor(graph.layers[step.layer], "weight_gradient")}
+    total = layer_tensor(graph.layers[step.layer], "weight_gradient")
+    if not step.operands["out"].startswith(total):  # the sums of a depthwise layer's windows
+        return step
+    operands = {**step.operands, "c": total}
     offsets = {**step.offsets, "c": step.offsets.get("out", 0)}
     return replace(step, operands=operands, offsets=offsets, fields={**step.fields, "c_mode": int(CMode.ADD)})

@@ -15,7 +15,7 @@ from ...spec.commands import Opcode, Phase, Source
 from ...spec.config import Config
 from ...spec.numerics import CHANNELS, HIDDEN, KERNEL, WINDOWS, window_sizes
 from .filter_split import Part, cut
-from .gradient_source import FROZEN_NORM, GradientSource, sgd_update
+from .gradient_source import FROZEN_NORM, GradientSource, TrueGradients, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
 from .lowering import Kind, Layer, LoweringError
 from .predictor_steps import PredictorSteps
@@ -41,15 +41,19 @@ class Predictor(GradientSource):
     Parameters
     ----------
     layers: the network's
-    batch: images of a batch
+    batch: images of a micro-batch
     config: the accelerator's
     kind: ``predicted`` takes predictions as they are, ``random`` with signs at random
+    true: the source of true gradients, which says which micro-batch of how many it is
     """
 
     calibrating = WITH_LOSS & ~Phase.BP  # in BP no command sees all of the predictor's weights
 
-    def __init__(self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted"):
-        self.kind = kind
+    def __init__(
+        self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted",
+        true: TrueGradients | None = None,
+    ):  # fmt: skip
+        self.kind, self.true = kind, true or TrueGradients()
         self.batch, self.config = batch, config
         trained = {place: layer for place, layer in enumerate(layers) if layer.trains}
         self.unpredicted = {layer.name: why for layer in trained.values() if (why := self._why_not(layer))}
@@ -57,7 +61,7 @@ class Predictor(GradientSource):
         self.layers = [layers[place] for place in self.places]
         if not self.layers:
             raise LoweringError(f"no layer can be predicted: {self.told or 'none is trained'}")
-        self.steps = PredictorSteps(batch, self.shapes)
+        self.steps = PredictorSteps(batch, self.shapes, self.true.number, self.true.count)
 
     def _why_not(self, layer: Layer) -> str:
         """The reason why the layer isn't predicted, mostly a limit that it exceeds; empty if it is."""
@@ -98,6 +102,9 @@ class Predictor(GradientSource):
         return {windows_of(layer): (layer.oh, layer.ow) for layer in self.layers if layer.kind is Kind.DEPTHWISE}
 
     def tensors(self, number: int) -> Iterator[tuple[str, Tensor]]:
+        for group, tensor in self.true.tensors(number):
+            yield group, tensor
+            number = tensor.number + 1
         operand = operand_type(self.config.operand_width)
 
         def numbered(group, name, shape, dtype=operand):
@@ -135,21 +142,27 @@ class Predictor(GradientSource):
         return cut(layer, self.layers[self.layers.index(layer) + 1 :], self.batch, self.config)
 
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
-        """The layer's forward pass, its prediction, and in GP its update; filters that are cut, part by part."""
+        """The layer's forward pass, its prediction, and in GP its update; filters that are cut, part by part.
+
+        Micro-batches before the last only add to the predictor's input.
+        """
         if place not in self.places:
             yield forward
             return
         if layer.kind is Kind.GEMM:
             forward = replace(forward, fields={**forward.fields, "reorganise": 1})
-        update = self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
-        parts = self.parts(layer)
+        update, whole = self.gp_gradient(layer, sgd_update(place, layer, Phase.GP)), Part(0, layer.q)
+        parts = self.parts(layer) if self.true.last else [whole]
         if len(parts) == 1:
             yield forward
-            yield from self.steps.predict(place, layer, parts[0], Phase.TRAIN)
-            yield update
+            yield from self.steps.reorganise(place, layer, whole, Phase.TRAIN)
+            if self.true.last:
+                yield from self.steps.predict(place, layer, whole, Phase.TRAIN)
+                yield update
             return
         yield replace(forward, phases=WITH_LOSS)
-        yield from self.steps.predict(place, layer, Part(0, layer.q), BACKPROPAGATION)
+        yield from self.steps.reorganise(place, layer, whole, BACKPROPAGATION)
+        yield from self.steps.predict(place, layer, whole, BACKPROPAGATION)
         for part in parts:
             shape = {"n": self.batch, **layer.geometry(), "q": part.filters}
             rows = part.first * layer.filter_elements
@@ -157,6 +170,7 @@ class Predictor(GradientSource):
                 forward, phases=Phase.GP, shape=shape, fields={**forward.fields, "y_pitch": layer.q},
                 offsets={"b": rows, "out": part.first, "c": part.first},
             )  # fmt: skip
+            yield from self.steps.reorganise(place, layer, part, Phase.GP)
             yield from self.steps.predict(place, layer, part, Phase.GP)
             fields = {**update.fields, "count": part.filters * layer.filter_elements}
             yield replace(update, fields=fields, offsets=dict.fromkeys(update.operands, rows))
@@ -175,7 +189,7 @@ class Predictor(GradientSource):
 
     def before_backward(self) -> Iterator[Step]:
         """The predictor's gradient is set to zero."""
-        for name in self.shapes:
+        for name in self.shapes if self.true.last else ():
             yield self.steps.clear_gradient(name)
 
     def update(self, place: int, layer: Layer) -> Iterator[Step]:
@@ -186,14 +200,18 @@ class Predictor(GradientSource):
         predictions it leaves the memory no time for anything else.
         """
         if place not in self.places:
-            yield from super().update(place, layer)
+            yield from self.true.update(place, layer)
+            return
+        yield from self.true.summed(place, layer)
+        if not self.true.last:
             return
         before = self.layers.index(layer) + 1
         later = list(zip(self.places, self.layers, strict=True))[before : before + 1]
         for place_later, layer_later in later:
             yield from self.steps.learn(place_later, layer_later)
-        yield self.steps.error(place, layer)
-        yield self.quality_operands(layer, sgd_update(place, layer, BACKPROPAGATION))
+        gradient = self.true.gradient(layer)
+        yield self.steps.error(place, layer, gradient)
+        yield self.quality_operands(layer, sgd_update(place, layer, BACKPROPAGATION, gradient))
         for _, layer_later in later:
             yield from self._adam_in_bp(layer_later)
 
@@ -212,6 +230,8 @@ class Predictor(GradientSource):
         In warm-up all weights are updated at once: in the batch that calibrates, a tensor's exponent comes from all of
         it.
         """
+        if not self.true.last:
+            return
         yield from self.steps.learn(self.places[0], self.layers[0])
         yield from self._adam_in_bp(self.layers[0])
         for name, (rows, _) in self.shapes.items():

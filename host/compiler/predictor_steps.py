@@ -21,47 +21,74 @@ BETAS = (0.9, 0.999)
 
 
 class PredictorSteps:
-    """Steps of a predictor with layers of the given ``shapes`` (rows, elements), for batches of ``batch`` images."""
+    """Steps of a predictor.
 
-    def __init__(self, batch: int, shapes: Mapping[str, tuple[int, int]]):
-        self.batch, self.shapes = batch, shapes
+    Parameters
+    ----------
+    batch: images of a micro-batch
+    shapes: rows and elements of a row, by the predictor's layers
+    number, count: the micro-batch's place in the batch, and how many there are
+    """
+
+    def __init__(self, batch: int, shapes: Mapping[str, tuple[int, int]], number: int = 0, count: int = 1):
+        self.batch, self.shapes, self.number, self.count = batch, shapes, number, count
+
+    def reorganise(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
+        """After the forward pass of some filters: their reorganised output, added to that of earlier micro-batches."""
+        if layer.kind is Kind.DEPTHWISE:
+            for step in sum_steps(self.batch, place, layer, phases, self.number, self.count):
+                yield from self._tracked(step)
+        else:
+            yield from self._tracked(self._reorganise(place, layer, part, phases))
 
     def predict(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
-        """After the forward pass of some filters: their reorganised output, hidden values, and in GP predictions."""
+        """After the reorganised output of some filters: their hidden values, and in GP predictions."""
         values, hidden = part.first * SUMS, part.first * HIDDEN
-        if layer.kind is Kind.DEPTHWISE:
-            yield from sum_steps(self.batch, place, layer, phases)
-        else:
-            yield self._reorganise(place, layer, part, phases)
-        yield Step(
+        yield from self._tracked(Step(
             Opcode.FORWARD, phases, place,
             {"a": layer_tensor(layer, "reorganised"), "b": predictor_tensor("weight", "conv"),
              "out": layer_tensor(layer, "hidden")},
             {"bias": 1, "relu": 1, "track": 1, "predictor": 1}, {**_conv_shape(layer), "n": part.filters},
             {"a": predictor_tensor("reorganised"), "out": predictor_tensor("hidden")}, {"a": values, "out": hidden},
-        )  # fmt: skip
+        ))  # fmt: skip
         if phases & Phase.GP:
             shape = {**_fc_shape(layer), "n": part.filters}
             offsets = {"a": hidden, "out": part.first * layer.filter_elements}
             yield replace(self._fc(place, layer, Phase.GP, "prediction"), shape=shape, offsets=offsets)
 
+    def _tracked(self, step: Step) -> Iterator[Step]:
+        """The step, which in GP leaves exponents as they are if a batch has several micro-batches.
+
+        All layers share these exponents, so a pipeline's stages would have to wait for each other at the end of GP.
+        """
+        gp = step.phases & Phase.GP
+        if self.count == 1 or not gp:
+            yield step
+            return
+        if others := step.phases & ~Phase.GP:
+            yield replace(step, phases=others)
+        yield replace(step, phases=gp, fields={**step.fields, "track": 0})
+
     def _reorganise(self, place: int, layer: Layer, part: Part, phases: Phase) -> Step:
         """The means of some filters' windows, from the sums that the drain has of the forward pass."""
-        mantissa, exponent = constant(1 / (self.batch * window_sizes(layer.oh, layer.ow)))
+        mantissa, exponent = constant(1 / (self.count * self.batch * window_sizes(layer.oh, layer.ow)))
         elements = dict.fromkeys(("n", "h", "w", "oh", "ow", "r", "s", "stride"), 1)
         elements |= dict.fromkeys(("c", "q"), part.filters * SUMS)
+        added, result, number = CMode.ADD if self.number else CMode.NONE, part.first * SUMS, "reorganised"
+        so_far = ["c"] * (added is CMode.ADD)
         return Step(
-            Opcode.REORGANISE, phases, place, {"out": layer_tensor(layer, "reorganised")},
-            {"const_mantissa": mantissa, "const_exponent": exponent, "track": 1}, elements,
-            {"a": layer_tensor(layer, "output"), "out": predictor_tensor("reorganised")}, {"out": part.first * SUMS},
+            Opcode.REORGANISE, phases, place, dict.fromkeys(["out", *so_far], layer_tensor(layer, "reorganised")),
+            {"const_mantissa": mantissa, "const_exponent": exponent, "track": 1, "c_mode": int(added)}, elements,
+            {"a": layer_tensor(layer, "output"), **dict.fromkeys(["out", *so_far], predictor_tensor(number))},
+            dict.fromkeys(["out", *so_far], result),
         )  # fmt: skip
 
-    def error(self, place: int, layer: Layer) -> Step:
-        """The prediction less the true gradient, over the layer's scale."""
+    def error(self, place: int, layer: Layer, gradient: str) -> Step:
+        """The prediction less the true gradient, which is in the tensor ``gradient``, over the layer's scale."""
         step = self._fc(place, layer, BACKPROPAGATION, "error")
         return replace(
             step,
-            operands={**step.operands, "c": layer_tensor(layer, "weight_gradient")},
+            operands={**step.operands, "c": gradient},
             fields={**step.fields, "c_mode": int(CMode.SUB), "track": 1},
             numbers={**step.numbers, "scale": layer_tensor(layer, "scale")},
         )

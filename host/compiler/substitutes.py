@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...spec.commands import CMode, Opcode, Phase, Source
 from ...spec.config import Config
 from ...spec.numerics import MEAN_SHIFT
-from .gradient_source import FROZEN_NORM, GradientSource, sgd_update
+from .gradient_source import FROZEN_NORM, GradientSource, TrueGradients, sgd_update
 from .ir import BACKPROPAGATION, WITH_LOSS, Step
 from .lowering import Kind, Layer
 from .quantise import constant, operand_type
@@ -33,11 +33,13 @@ class Substitute(GradientSource):
     layers: the network's
     config: the accelerator's
     kind: ``zero``, ``last``, ``mean`` or ``skip``
+    true: the source of true gradients
     """
 
     forward_phases = WITH_LOSS
 
-    def __init__(self, layers: list[Layer], config: Config, kind: str):
+    def __init__(self, layers: list[Layer], config: Config, kind: str, true: TrueGradients | None = None):
+        self.true = true or TrueGradients()
         self.layers = [layer for layer in layers if _trains(layer)]
         self.config, self.kind, self.trains_in_gp = config, kind, kind != "skip"
         norms = (layer for layer in layers if layer.trains and layer.kind is Kind.NORM)
@@ -54,6 +56,9 @@ class Substitute(GradientSource):
         return -MEAN_SHIFT if self.kind == "mean" else 0
 
     def tensors(self, number: int) -> Iterator[tuple[str, Tensor]]:
+        for group, tensor in self.true.tensors(number):
+            yield group, tensor
+            number = tensor.number + 1
         if self.kind not in _KEEPING:
             return
         operand = operand_type(self.config.operand_width)
@@ -64,7 +69,7 @@ class Substitute(GradientSource):
     def forward(self, place: int, layer: Layer, forward: Step) -> Iterator[Step]:
         """The forward pass, which GP batches do without; they only update."""
         yield replace(forward, phases=forward.phases & WITH_LOSS)
-        if _trains(layer) and self.trains_in_gp:
+        if self.true.last and _trains(layer) and self.trains_in_gp:
             yield self.gp_gradient(layer, sgd_update(place, layer, Phase.GP))
 
     def gp_gradient(self, layer: Layer, update: Step) -> Step:
@@ -75,14 +80,14 @@ class Substitute(GradientSource):
         return replace(update, operands=operands, numbers={"scale": KEPT_SHIFT})
 
     def update(self, place: int, layer: Layer) -> Iterator[Step]:
-        yield from super().update(place, layer)
-        if self.kind in _KEEPING and _trains(layer):
+        yield from self.true.update(place, layer)
+        if self.true.last and self.kind in _KEEPING and _trains(layer):
             yield self._keep(place, layer)
 
     def _keep(self, place: int, layer: Layer) -> Step:
         """The layer's true gradient replaces the one that is kept, or is added to the mean in place."""
         mean, elements = self.kind == "mean", layer.filter_elements
-        kept, gradient = layer_tensor(layer, "kept"), layer_tensor(layer, "weight_gradient")
+        kept, gradient = layer_tensor(layer, "kept"), self.true.gradient(layer)
         mantissa, exponent = constant(1 - 2.0**-MEAN_SHIFT if mean else 1)
         return Step(
             Opcode.AVGPOOL, BACKPROPAGATION, place,

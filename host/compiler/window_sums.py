@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...spec.commands import Opcode, Phase
+from ...spec.commands import CMode, Opcode, Phase
 from ...spec.numerics import WINDOWS, window_sizes
 from .ir import Step
 from .lowering import Layer
@@ -48,17 +48,26 @@ def _inside(extent: int) -> np.ndarray:
     return np.arange(extent)[:, None] // size == np.arange(WINDOWS)
 
 
-def sum_steps(batch: int, place: int, layer: Layer, phases: Phase) -> Iterator[Step]:
-    """A layer's reorganised output from its output: weight gradients in rows with a place for a bias, then without."""
-    sums, number = layer_tensor(layer, "sums"), predictor_tensor("reorganised")
+def sum_steps(
+    batch: int, place: int, layer: Layer, phases: Phase, number: int = 0, count: int = 1
+) -> Iterator[Step]:  # fmt: skip
+    """A layer's reorganised output from its output: weight gradients in rows with a place for a bias, then without.
+
+    The output is of micro-batch ``number`` of ``count``, and its part of the mean is added to that of earlier ones.
+    """
+    sums, shared = layer_tensor(layer, "sums"), predictor_tensor("reorganised")
     kernel = {"r": 1, "s": 1, "stride": 1}
     shape = {"n": batch, "h": layer.oh, "w": layer.ow, "c": SUMS, "oh": layer.oh, "ow": layer.ow, "q": layer.q}
     yield Step(
         Opcode.BACKWARD_WEIGHT, phases, place, {"a": windows_of(layer), "b": layer.output, "out": sums},
-        {"track": 1}, {**shape, **kernel}, {"out": number},
+        {"track": 1}, {**shape, **kernel}, {"out": shared},
     )  # fmt: skip
     rows = {"n": 1, "h": layer.q, "w": 1, "c": SUMS, "oh": layer.q, "ow": 1, "q": SUMS}
+    result, (mantissa, exponent) = layer_tensor(layer, "reorganised"), constant(1 / count)
+    fields = {"const_mantissa": mantissa, "const_exponent": exponent, "x_pitch": SUMS + 1}
+    operands = {"a": sums, "out": result}
+    if number:
+        operands["c"], fields["c_mode"] = result, int(CMode.ADD)
     yield Step(
-        Opcode.AVGPOOL, phases, place, {"a": sums, "out": layer_tensor(layer, "reorganised")},
-        {"const_mantissa": 1, "x_pitch": SUMS + 1}, {**rows, **kernel}, {"a": number, "out": number},
+        Opcode.AVGPOOL, phases, place, operands, fields, {**rows, **kernel}, dict.fromkeys(operands, shared)
     )  # fmt: skip

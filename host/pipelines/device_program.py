@@ -6,6 +6,7 @@ that exponents follow, so a batch is one program.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...spec.commands import Opcode, Phase
 from ...spec.config import Config
@@ -18,7 +19,8 @@ from ..compiler.lifetimes import lifetimes
 from ..compiler.lowering import Kind, Layer
 from ..compiler.memory_plan import ALIGNMENT as BLOCK
 from ..compiler.memory_plan import MemoryPlan
-from ..compiler.micro_batches import SummedGradients, in_micro_batches
+from ..compiler.micro_batches import in_micro_batches
+from ..compiler.sources import source_of
 from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
 from ..program import ALIGNMENT, Line, Program, header
 from .cutting import balanced, cut_at, node_cycles
@@ -75,7 +77,7 @@ class Staged:
     def __init__(self, graph: Graph, batch: int, config: Config, schedule: Schedule, cut: Sequence[str] | None = None):
         _check(graph, schedule)
         self.graph, self.batch, self.config, self.schedule = graph, batch, config, schedule
-        source = SummedGradients(graph.layers, config)
+        source = source_of(graph.layers, batch, config, None, True)
         work = Batch.of(graph, source, batch, config)
         self.cycles = node_cycles(graph, work, source, batch, config)
         stages = schedule.stages
@@ -84,7 +86,8 @@ class Staged:
         self._lives = lifetimes(graph, work)
         self._declared = declared_tensors(graph, work, source, config, self._lives)
         self.tensors = {tensor.name: tensor for _, tensor in self._declared}
-        whole = in_micro_batches(graph, batch, config, schedule.micro_batches).steps
+        make = partial(source_of, graph.layers, batch, config, None, True)
+        whole = in_micro_batches(graph, batch, config, schedule.micro_batches, make).steps
         self._parts = [
             Sections(graph, [step for step in whole if step.micro_batch == m], self.stage_of)
             for m in range(schedule.micro_batches)

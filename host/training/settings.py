@@ -102,11 +102,6 @@ class TrainSettings:
             raise SettingsError(
                 f"micro_batches = {self.micro_batches} must be at least 1 and divide batch = {self.batch}"
             )
-        if self.micro_batches > 1 and self.predicts:
-            raise SettingsError(
-                f"micro_batches = {self.micro_batches} needs the variant baseline: gradients of GP batches are"
-                " predicted from a whole batch"
-            )
         for name in ("train_images", "test_images"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -67,23 +67,28 @@ OWN = {"single": single_layer, "depthwise": depthwise_layers, "joined": Joined}
 
 
 class Run:
-    """A network on the golden device, trained with random images."""
+    """A network on the golden device, trained with random images.
 
-    def __init__(self, model="digits-cnn", predict=True, device=GoldenDevice):
+    ``means`` are the reorganised outputs of the last batch with stops, by layer, from each micro-batch's outputs.
+    """
+
+    def __init__(self, model="digits-cnn", predict=True, device=GoldenDevice, micro_batches=1):
         torch.manual_seed(1)
         self.rng = np.random.default_rng(1)
         module = OWN[model]() if model in OWN else build_model(model, SHAPE, CLASSES, 1)
         self.module = module
-        self.network = Network(module, SHAPE, BATCH, CONFIG, source="predicted" if predict else None)
+        source = "predicted" if predict else None
+        self.network = Network(module, SHAPE, BATCH, CONFIG, source=source, micro_batches=micro_batches)
+        self.parts, self.means = micro_batches, {}
         self.device = device(CONFIG)
         self.network.load_state(self.device, module.state_dict(), seed=1)
         self.network.set_hyper(self.device, 0.05, 0.9, 0.0)
         set_adam(self.device)
         self.calibrate = True
 
-    def batch(self, phase):
-        """One batch; returns exponents as they were in it."""
-        x = self.rng.random((BATCH, *SHAPE))
+    def batch(self, phase, x=None):
+        """One batch, of images ``x`` if they are given; returns exponents as they were in it."""
+        x = self.rng.random((BATCH, *SHAPE)) if x is None else x
         self.network.write_input(self.device, x)
         self.network.start(self.device, phase, calibrate=self.calibrate)
         self.calibrate = False
@@ -91,10 +96,14 @@ class Run:
         self.network.wait(self.device)
         if phase != GP:
             labels = self.rng.integers(0, CLASSES, BATCH)
-            _, gradient = softmax_cross_entropy(self.network.read_logits(self.device), labels)
-            self.network.write_loss_gradient(self.device, gradient)
-            self.device.resume()
-            self.network.wait(self.device)
+            self.means = dict.fromkeys((layer.name for layer in self.network.trained), 0)
+            for part in np.split(labels, self.parts)[: self.network.passes]:
+                for layer in self.network.trained:
+                    self.means[layer.name] += pooled(self, layer, exponents) / self.network.passes
+                _, gradient = softmax_cross_entropy(self.network.read_logits(self.device), part)
+                self.network.write_loss_gradient(self.device, gradient)
+                self.device.resume()
+                self.network.wait(self.device)
         return exponents
 
     def exponents(self):

@@ -16,12 +16,11 @@ from predicted_networks import (
     Reference,
     Run,
     near,
-    pooled,
     positive,
     set_adam,
 )
 
-WARMUP, BP, GP = 0, 1, 2
+WARMUP, BP, GP, EVALUATION = 0, 1, 2, 3
 STEPS = 8
 
 
@@ -45,11 +44,16 @@ class WindowedDevice(GoldenDevice):
         return max(address, self.window.start) < min(address + n_bytes, self.window.stop)
 
 
-@pytest.mark.parametrize("phase", [WARMUP, BP])
-@pytest.mark.parametrize("model", ["digits-cnn", "mlp", "depthwise"])
-def test_a_batch_against_pytorch(model, phase):
-    """The predictor's output, its errors, the sum of its gradients over the layers, one step of Adam."""
-    run = Run(model)
+@pytest.mark.parametrize(("model", "phase", "micro_batches"), [
+    *((model, phase, 1) for model in ("digits-cnn", "mlp", "depthwise") for phase in (WARMUP, BP)),
+    ("digits-cnn", WARMUP, 2), ("depthwise", BP, 4),
+])  # fmt: skip
+def test_a_batch_against_pytorch(model, phase, micro_batches):
+    """The predictor's output, its errors, the sum of its gradients over the layers, one step of Adam.
+
+    With micro-batches its input is the mean over all of them, and the true gradient their sum.
+    """
+    run = Run(model, micro_batches=micro_batches)
     for _ in range(STEPS):
         run.batch(WARMUP)
     before = {name: run.master(f"predictor.{name}", run.exponents()) for name in ("conv", "fc")}
@@ -66,11 +70,12 @@ def test_a_batch_against_pytorch(model, phase):
     loss = 0
     for layer in run.network.trained:
         name = layer.name
-        inputs = pooled(run, layer, exponents)
+        inputs = run.means[name]
         found = run.values(f"{name}.reorganised", exponents["predictor.reorganised"])[..., 0]
         near(found, inputs, 1e-3)
         scale = exponents[f"{name}.scale"]
-        true = run.values(f"{name}.weight_gradient", exponents[f"{name}.weight_gradient"] - scale)[:, :-1]
+        summed = f"{name}.gradient_sum" if f"{name}.gradient_sum" in exponents else f"{name}.weight_gradient"
+        true = run.values(summed, exponents[summed] - scale)[:, :-1]
         error = reference(inputs, true.shape[1], positive(run, layer, exponents)) - true
         near(run.values(f"{name}.predicted", exponents["predictor.error"])[:, :-1], error.detach(), 2e-3)
         loss = loss + (error**2).sum() / 2
@@ -113,9 +118,10 @@ def test_only_warm_up_calibrates_a_predictor():
             run.network.start(run.device, phase, calibrate=True)
 
 
-@pytest.mark.parametrize("model", ["digits-cnn", "depthwise"])
-def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases(model):
-    run = Run(model)
+@pytest.mark.parametrize(("model", "micro_batches"), [("digits-cnn", 1), ("depthwise", 1), ("depthwise", 4)])
+def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases(model, micro_batches):
+    """The prediction is one for the whole batch, from the mean over all micro-batches."""
+    run = Run(model, micro_batches=micro_batches)
     for _ in range(4):
         run.batch(WARMUP)
     now = run.exponents()
@@ -126,9 +132,12 @@ def test_a_predicted_batch_moves_weights_by_the_prediction_and_leaves_biases(mod
     }
     predictor = {name: run.network.read(run.device, f"predictor.{name}.weight") for name in ("conv", "fc")}
     reference = Reference(run, now)
-    exponents = run.batch(GP)
+    images = run.rng.random((BATCH, *SHAPE))
+    run.batch(EVALUATION, images)
+    exponents = run.batch(GP, images)
     for layer in run.network.trained:
-        inputs = pooled(run, layer, exponents)
+        inputs = run.means[layer.name]
+        near(run.values(f"{layer.name}.reorganised", exponents["predictor.reorganised"])[..., 0], inputs, 2e-3)
         given = (
             reference(inputs, layer.filter_elements - 1, positive(run, layer, exponents)).detach()
             * 2.0 ** exponents[f"{layer.name}.scale"]

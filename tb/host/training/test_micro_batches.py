@@ -16,7 +16,7 @@ from adagp.host.training.session import open_session
 from adagp.host.training.settings import SettingsError, TrainSettings
 from adagp.host.training.trainer import Trainer
 from adagp.spec.commands import Opcode
-from adagp.spec.phases import WARMUP
+from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
 from random_programs import DESIGNS
@@ -52,7 +52,7 @@ class Switched(nn.Module):
         return self.last(torch.flatten(torch.relu(x + self.grouped(torch.relu(self.depthwise(x)))), 1))
 
 
-KINDS = {"plain": (plain, TINY), "switched": (Switched, SWITCHED)}
+KINDS = {"plain": (plain, TINY), "switched": (Switched, SWITCHED), "predicted": (plain, replace(TINY, variant="low"))}
 
 
 class Run:
@@ -63,18 +63,22 @@ class Run:
         torch.manual_seed(SEED)
         make, usual = KINDS[kind]
         self.module, config = make().double().train(), config or usual
-        self.network = Network(self.module, IMAGE, batch, config, micro_batches=MICRO_BATCHES)
+        source = "predicted" if config.predicts else None
+        self.network = Network(self.module, IMAGE, batch, config, source=source, micro_batches=MICRO_BATCHES)
         self.device = device or GoldenDevice(config, MEMORY)
         self.network.load_state(self.device, self.module.state_dict())
         self.network.set_hyper(self.device, RATE, 0.0, 0.0)
         self.draw = np.random.default_rng(SEED)
 
-    def batch(self, calibrate=False, seen=lambda: None):
+    def batch(self, calibrate=False, seen=lambda: None, phase=WARMUP):
         """Train a batch, calling ``seen`` at each pass' loss and at the end; returns images and labels."""
         size = self.network.batch
         images, labels = self.draw.uniform(-1, 1, (size, *IMAGE)), self.draw.integers(0, N_CLASSES, size)
         self.network.write_input(self.device, images)
-        self.network.start(self.device, WARMUP, calibrate=calibrate)
+        self.network.start(self.device, phase, calibrate=calibrate)
+        if phase == GP:
+            assert self.network.wait(self.device) & Status.DONE
+            return images, labels
         assert self.network.wait(self.device) & Status.HOST
         assert self.network.passes == (1 if calibrate else MICRO_BATCHES)
         for part in np.split(labels, MICRO_BATCHES)[: self.network.passes]:
@@ -139,7 +143,7 @@ def test_gradients_are_sums_of_products(acc_width, batch):
         assert np.abs(mine - exact).max() <= rounded * lsb[name] / 2, name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["plain", "switched"])
 def test_a_batch_moves_weights_by_pytorchs_gradient(kind):
     """The gradient of the whole batch; batch norm's statistics are each micro-batch's, and move in their order."""
     run = Run(kind)
@@ -163,15 +167,22 @@ def test_a_batch_moves_weights_by_pytorchs_gradient(kind):
     np.testing.assert_allclose(predict(run.network, run.device, images[:7]), expected, atol=5e-3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_simulated_rtl_trains_as_golden(kind):
+@pytest.mark.parametrize(("kind", "phases"), [
+    ("plain", [WARMUP] * 3), ("switched", [WARMUP] * 3), ("predicted", [WARMUP, WARMUP, GP, BP]),
+])  # fmt: skip
+def test_simulated_rtl_trains_as_golden(kind, phases):
     config, hashes = KINDS[kind][1], []
     for device in (GoldenDevice(config, MEMORY), SimDevice(config, memory_bytes=MEMORY, stall=0.2, seed=SEED)):
         run = Run(kind, device)
         run.network.set_hyper(device, 0.05, 0.9, 0.002)
-        hashes.append([(run.batch(calibrate=number == 0), run.network.weights_hash(device))[1] for number in range(3)])
+        run.network.set_adam(device, 1e-3)
+        found = []
+        for number, phase in enumerate(phases):
+            run.batch(calibrate=number == 0, phase=phase)
+            found.append(run.network.weights_hash(device))
+        hashes.append([*found, {name: array.tolist() for name, array in run.network.snapshot(device).items()}])
         device.close()
-    assert hashes[0] == hashes[1] and len({*hashes[0]}) == 3
+    assert hashes[0] == hashes[1] and len({*found}) == len(phases)
 
 
 def test_memory_is_that_of_a_micro_batch():
@@ -190,7 +201,6 @@ def test_memory_is_that_of_a_micro_batch():
 @pytest.mark.parametrize(("changes", "message"), [
     ({"micro_batches": 5}, "micro_batches = 5 must be at least 1 and divide batch = 12"),
     ({"micro_batches": 0}, "micro_batches = 0 must be at least 1"),
-    ({"micro_batches": 2, "variant": "max"}, "micro_batches = 2 needs the variant baseline"),
 ])  # fmt: skip
 def test_settings_that_cannot_be(changes, message):
     with pytest.raises(SettingsError, match=message):
@@ -201,13 +211,11 @@ def test_settings_that_cannot_be(changes, message):
     (nn.Flatten(), {"micro_batches": 5}, "micro_batches = 5 must be at least 1 and divide the batch of 12"),
     (nn.Dropout(0.5), {}, "1.Dropout: dropout draws by the number of the batch"),
     (nn.Sigmoid(), {}, "1.Sigmoid runs on the host, which only knows whole batches"),
-    (nn.Flatten(), {"source": "predicted"}, "gradients from the source 'predicted' are of a whole batch"),
 ])  # fmt: skip
 def test_networks_that_cannot_be(module, options, message):
     network = nn.Sequential(nn.Conv2d(2, 4, 3), module, nn.Flatten(), nn.Linear(144, N_CLASSES))
-    config = replace(SWITCHED, variant="max") if "source" in options else SWITCHED
     with pytest.raises(LoweringError, match=message):
-        Network(network, IMAGE, BATCH, config, **{"micro_batches": MICRO_BATCHES, **options})
+        Network(network, IMAGE, BATCH, SWITCHED, **{"micro_batches": MICRO_BATCHES, **options})
 
 
 def test_a_run_goes_on_where_it_was_killed(tmp_path):
