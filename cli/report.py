@@ -46,7 +46,7 @@ def utilisations(row: dict, settings: TrainSettings) -> dict[str, float]:
     It is empty if the device has no clock.
     """
     names = {"useful_macs": "useful_utilisation", "macs": "utilisation"}
-    pes = preset(settings.preset).n_pes * row["cycles"]
+    pes = preset(settings.preset).n_pes * row["cycles"] * row.get("devices", 1)
     return {share: row[name] / pes for name, share in names.items() if name in row} if pes else {}
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from ..host.console import screen
 from ..host.devices.device import DeviceError
+from ..host.pipelines.plan import PipelineFailure
 from ..host.training.data import DATASETS
 from ..host.training.divergence import DivergenceError
 from ..host.training.run_folder import RunError, RunFolder
@@ -34,12 +34,11 @@ from .options import (
     transfer_shown,
 )
 from .report import batches_by_phase, draw, used, utilisations
-from .train_progress import recorded_once, shown_progress
+from .train_pipeline import ONE_DEVICE, PipelineOptions
+from .train_progress import events_of, record_timeline, recorded_once, shown_progress
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from ..host.devices.board import Port
-    from ..host.training.events import EpochEvents
-    from ..host.training.timeline import Timeline
     from ..host.training.trainer import Trainer
 
 __all__ = ["train"]
@@ -54,7 +53,7 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
     return {
         "settings": trainer.settings.to_dict(), "device": device_name, "weights_hash": weights_hash,
         "test_accuracy": last["test_accuracy"], "train_loss": last["train_loss"],
-        **{name: last[name] for name in ("cycles", "useful_macs", "macs", "saturations") if name in last},
+        **{name: last[name] for name in ("devices", "cycles", "useful_macs", "macs", "saturations") if name in last},
         **utilisations(last, trainer.settings),
         **{name: value for name, value in last.items() if name.startswith(("batches_", "cycles_"))},
         **{name: value for name, value in last.items() if name.endswith("_seconds")}, "seconds": round(seconds, 1),
@@ -62,7 +61,7 @@ def _summary(trainer: "Trainer", device_name: str, weights_hash: str, seconds: f
     }  # fmt: skip
 
 
-def _name(settings: TrainSettings, device: str) -> str:
+def _name(settings: TrainSettings, device: str, several: PipelineOptions) -> str:
     """Name of the run's folder in ``runs/``; of a model's file the name without folder and ending."""
     where, _, which = settings.model.rpartition(":")
     parts = [*filter(None, [Path(where).stem]), which, settings.data, settings.preset, device, settings.seed]
@@ -72,6 +71,8 @@ def _name(settings: TrainSettings, device: str) -> str:
         parts.append(settings.switches.replace(",", "+"))
     if settings.dataflow != DEFAULTS.dataflow:
         parts.append(settings.dataflow)
+    if several.several:
+        parts.append(f"{several.devices}x{several.pipeline}")
     return "-".join(map(str, parts))
 
 
@@ -79,6 +80,7 @@ def _name(settings: TrainSettings, device: str) -> str:
 def train(
     device: DeviceOption = "sim",
     line: LineOptions = NO_LINE,
+    several: PipelineOptions = ONE_DEVICE,
     preset_name: PresetOption = DEFAULTS.preset,
     model: Annotated[
         str,
@@ -184,17 +186,21 @@ def train(
         ]
         raise SettingsError("; ".join(parts))
     port = line.port_of(device)
-    folder = RunFolder(output or Path("runs") / _name(settings, device))
+    several.check(settings, device, trace)
+    folder = RunFolder(output or Path("runs") / _name(settings, device, several))
     began = time.perf_counter()
     with folder.in_use():
         try:
             trainer, weights_hash, on_host = _run(
-                settings, device, folder, fresh, checkpoint_every, trace, timeline, tensorboard, port, strict
+                settings, device, several, folder, fresh, checkpoint_every, trace, timeline, tensorboard, port, strict
             )  # fmt: skip
         except KeyboardInterrupt:
             goes_on = folder.has_checkpoint() and not folder.finished
             screen.print(f"interrupted; {GO_ON if goes_on else NO_CHECKPOINT}")
             raise typer.Exit(130) from None
+        except PipelineFailure as error:
+            goes_on = folder.has_checkpoint() and not folder.finished
+            raise PipelineFailure(f"{error}; {GO_ON if goes_on else NO_CHECKPOINT}") from error
         except DeviceError as error:
             if folder.has_checkpoint() and not folder.finished:
                 raise DeviceError(f"{error}; {GO_ON}", error.code, error.index) from error
@@ -203,12 +209,14 @@ def train(
             kept = "; the last checkpoint is kept" if folder.has_checkpoint() else ""
             raise DivergenceError(f"{error}{kept}") from None
         summary = _summary(trainer, device, weights_hash, time.perf_counter() - began) | on_host
+        summary |= several.results(trainer)
         draw(folder)
         folder.write_summary(summary)
     cycles = f", {summary['cycles']:,} cycles; PEs multiply in {used(summary, settings)}" if summary["cycles"] else ""
     print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
     if settings.predicts:
         print(batches_by_phase(summary, settings.gradient_source))
+    several.show(summary)
     print(f"weights {weights_hash}")
     if link := getattr(trainer.device, "link", None):
         print(f"link: {link.statistics}")
@@ -219,6 +227,7 @@ def train(
 def _run(
     settings: TrainSettings,
     device: str,
+    several: PipelineOptions,
     folder: RunFolder,
     fresh: bool,
     checkpoint_every: int,
@@ -244,14 +253,21 @@ def _run(
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and (differing := settings.differing(folder.settings)):
         raise RunError(f"{folder.path} holds a run with {differing}: give another --output, or --fresh")
-    with open_session(settings, device, trace=trace, folder=folder, port=port, progress=transfer_shown()) as session:
+    with contextlib.ExitStack() as opened:
+        session = opened.enter_context(open_session(
+            settings, several.whole or device, trace=trace, folder=folder, port=port, progress=transfer_shown()
+        ))  # fmt: skip
         shared = share(costs(session.network.compiled, session.network.islands.state.state_dict()))
         if strict:
             refuse_host(shared)
         on_host = asdict(shared) if shared.host_operators else {}
-        trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
+        trainer: Trainer
+        if several.whole:
+            trainer = opened.enter_context(several.opened(settings, device, session, folder, checkpoint_every))
+        else:
+            trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
         if timeline is not None:
-            trainer.timeline = _timeline(timeline, trainer)
+            record_timeline(timeline, trainer)
         if goes_on and not folder.finished:
             trainer.restore()
             screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
@@ -267,34 +283,7 @@ def _run(
         if on_host and settings.predicts:
             screen.print("in GP batches the program waits for the host at each of these operators, in the forward pass")
         recorded = None if trace is None else recorded_once(trace, trainer)
-        with _events(trainer, folder, tensorboard) as events, shown_progress(trainer, events, recorded):
+        with events_of(trainer, folder, tensorboard) as events, shown_progress(trainer, events, recorded):
             trainer.run()
         session.save_state(folder)
         return trainer, session.network.weights_hash(session.device), on_host
-
-
-def _timeline(text: str, trainer: "Trainer") -> "Timeline":
-    """A timeline of the batches ``text``, which is FIRST:LAST."""
-    from ..host.devices.simulated import SimDevice
-    from ..host.training.timeline import Timeline, window
-
-    assert isinstance(trainer.device, SimDevice) and trainer.folder is not None
-    first, last = window(text, trainer.settings.epochs * trainer.steps_per_epoch)
-    return Timeline(trainer.device, trainer.network.program, trainer.folder.timeline, first, last)
-
-
-@contextlib.contextmanager
-def _events(trainer: "Trainer", folder: RunFolder, wanted: bool) -> "Iterator[EpochEvents | None]":
-    """TensorBoard's events of the run if they are wanted, with the epochs that a checkpoint brought along."""
-    from ..host.training.events import EpochEvents
-
-    if not wanted:
-        yield None
-        return
-    events = EpochEvents(folder.events)
-    try:
-        events.write(trainer.progress.log)
-        yield events
-        events.write(trainer.progress.log)
-    finally:
-        events.close()

@@ -11,9 +11,10 @@ from ..host.console import screen
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from ..host.training.events import EpochEvents
+    from ..host.training.run_folder import RunFolder
     from ..host.training.trainer import Trainer
 
-__all__ = ["recorded_once", "shown_progress"]
+__all__ = ["events_of", "record_timeline", "recorded_once", "shown_progress"]
 
 
 def recorded_once(text: str, trainer: "Trainer") -> Callable[[], str]:
@@ -74,3 +75,39 @@ def _print_rows(console: Console, log: list[dict], shown: int) -> int:
             known = f"train loss {row['train_loss']:.4f}  train {100 * row['train_accuracy']:.2f} %"
         console.print(f"epoch {row['epoch']:3d}  {known}  test {100 * row['test_accuracy']:.2f} %", highlight=False)
     return len(log)
+
+
+def record_timeline(text: str, trainer: "Trainer") -> None:
+    """Let a run record the batches ``text``, which is FIRST:LAST: its units' work, or its devices' steps.
+
+    Raises SettingsError for batches that the run doesn't have.
+    """
+    from ..host.devices.simulated import SimDevice
+    from ..host.pipelines.trace import DeviceTimeline
+    from ..host.pipelines.training import PipelineTrainer
+    from ..host.training.timeline import Timeline, window
+
+    assert trainer.folder is not None
+    first, last = window(text, trainer.settings.epochs * trainer.steps_per_epoch)
+    if isinstance(trainer, PipelineTrainer):
+        trainer.recorded = DeviceTimeline(trainer.network.config, trainer.folder.devices_timeline, first, last)
+        return
+    assert isinstance(trainer.device, SimDevice)
+    trainer.timeline = Timeline(trainer.device, trainer.network.program, trainer.folder.timeline, first, last)
+
+
+@contextlib.contextmanager
+def events_of(trainer: "Trainer", folder: "RunFolder", wanted: bool) -> "Iterator[EpochEvents | None]":
+    """TensorBoard's events of the run if they are wanted, with the epochs that a checkpoint brought along."""
+    from ..host.training.events import EpochEvents
+
+    if not wanted:
+        yield None
+        return
+    events = EpochEvents(folder.events)
+    try:
+        events.write(trainer.progress.log)
+        yield events
+        events.write(trainer.progress.log)
+    finally:
+        events.close()

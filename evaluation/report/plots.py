@@ -48,7 +48,8 @@ def plot_run(log: list[dict], title: str, path: Path) -> None:
         axis.grid(alpha=0.3)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     last = log[-1]
-    shares = {label: last.get(name, 0) / max(1, last.get("cycles", 0)) for name, label in _STALLS.items()}
+    total = last.get("cycles", 0) * last.get("devices", 1)
+    shares = {label: last.get(name, 0) / max(1, total) for name, label in _STALLS.items()}
     if last.get("cycles"):
         bars = cycles.barh(list(shares), [100 * share for share in shares.values()])
         cycles.bar_label(bars, fmt="%.1f %%", padding=3)

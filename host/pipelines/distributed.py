@@ -41,7 +41,7 @@ except ImportError as error:  # some are private names, and older versions lack 
         f"pipelines of several processes need torch >= 2.12, this is torch {torch.__version__}: {error}"
     ) from error
 
-__all__ = ["RankNetwork"]
+__all__ = ["RankNetwork", "gathered"]
 
 _ACTIONS = {
     What.FORWARD: FORWARD, What.BACKWARD: FULL_BACKWARD, What.BACKWARD_INPUT: BACKWARD_INPUT,
@@ -77,18 +77,18 @@ class RankNetwork(Pipelined):
             super().__init__, module, inputs, batch, config, {self.rank: device}, size, schedule, micro_batches,
             **options,
         )  # fmt: skip
-        made = _gathered(self.rank, lambda: self._made(make))
+        made = gathered(self.rank, lambda: self._made(make))
         for rank, theirs in enumerate(made):
             if theirs != made[self.rank]:
                 raise PipelineError(f"rank {rank} has another network, schedule or configuration than rank {self.rank}")
 
     def load_state(self, state: Mapping) -> None:
         """Install the network, as :class:`~adagp.host.pipelines.staged_network.Pipelined` does."""
-        _gathered(self.rank, partial(super().load_state, state))
+        gathered(self.rank, partial(super().load_state, state))
 
     def set_hyper(self, learning_rate: float, momentum: float, weight_decay: float) -> None:
         """Set the parameters of SGD for the batches from now on."""
-        _gathered(self.rank, partial(super().set_hyper, learning_rate, momentum, weight_decay))
+        gathered(self.rank, partial(super().set_hyper, learning_rate, momentum, weight_decay))
 
     def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
         """Train a batch, as :class:`~adagp.host.pipelines.staged_network.StagedNetwork` does."""
@@ -102,11 +102,11 @@ class RankNetwork(Pipelined):
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
-        return self._merged(_united(_gathered(self.rank, self._states)))
+        return self._merged(_united(gathered(self.rank, self._states)))
 
     def weights_hash(self) -> str:
         """SHA-256 as one device has it; equal after equal training."""
-        return self._hash(_united(_gathered(self.rank, self._bits)))
+        return self._hash(_united(gathered(self.rank, self._bits)))
 
     def _made(self, make: Callable[[], None]) -> list[int | str]:
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
@@ -200,7 +200,7 @@ def _no_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return torch.zeros(())
 
 
-def _gathered(rank: int, mine: Callable[[], Any]) -> list[Any]:
+def gathered(rank: int, mine: Callable[[], Any]) -> list[Any]:
     """The processes' results of ``mine``, in the order of ranks; all raise PipelineError if one of them fails."""
     part, failure = None, None
     try:

@@ -17,7 +17,9 @@ from .settings import TrainSettings
 
 __all__ = ["RunError", "RunFolder"]
 
-RESULTS = ("log.json", "log.csv", "summary.json", "weights.pt", "report.png", "timeline.json", "timeline.png")
+RESULTS = (
+    "log.json", "log.csv", "summary.json", "weights.pt", "report.png", "timeline.json", "timeline.png", "devices.json",
+)  # fmt: skip
 SETTINGS = tuple(each.name for each in fields(TrainSettings))
 NUMBERS = (
     "epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
@@ -105,6 +107,11 @@ class RunFolder(OwnedFolder):
     def timeline(self) -> Path:
         """The trace of the units' work, if one was recorded."""
         return self.path / "timeline.json"
+
+    @property
+    def devices_timeline(self) -> Path:
+        """The trace of the steps of a pipeline's devices, if one was recorded."""
+        return self.path / "devices.json"
 
     @property
     def events(self) -> Path:

@@ -1,0 +1,194 @@
+"""The options of ``adagp train`` for several accelerators, what it shows of them, and their part of a run."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..host.console import screen
+from ..host.pipelines.plan import RUNNABLE, Plan
+from ..host.pipelines.schedules import CHUNKS
+from ..host.training.run_folder import RunFolder
+from ..host.training.settings import SettingsError, TrainSettings
+
+if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
+    from ..host.pipelines.expected import Expected
+    from ..host.pipelines.job import Job
+    from ..host.pipelines.ranks import Team
+    from ..host.pipelines.training import PipelineTrainer
+    from ..host.training.session import Session
+    from ..host.training.trainer import Trainer
+
+__all__ = ["ONE_DEVICE", "PipelineOptions"]
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """Several accelerators that train a network together."""
+
+    devices: Annotated[
+        int,
+        typer.Option(
+            help="Accelerators that train the network together. Each has a part of its layers, a stage; a batch passes"
+            " the stages in `--micro-batches`. Weights are those of one device with the same micro-batches.",
+            min=1, max=64,
+        ),
+    ] = 1  # fmt: skip
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            help=f"Several devices: order of forward and backward passes, one of {', '.join(RUNNABLE)}. `adagp pipeline"
+            " draw` shows each. It decides cycles and memory, and no weight."
+        ),
+    ] = RUNNABLE[0]
+    cut: Annotated[
+        str | None,
+        typer.Option(
+            help="Several devices: the layers, with commas, that stages after the first begin with. Default: stages of"
+            " about equal expected cycles, which a table shows before the run."
+        ),
+    ] = None
+    chunks: Annotated[int, typer.Option(help="Pipeline `interleaved`: stages on each device.")] = CHUNKS
+    link_latency: Annotated[
+        float, typer.Option(help="Several devices: cycles that a message takes on a link, whatever its size.")
+    ] = 0.0
+    link_bandwidth: Annotated[
+        float | None, typer.Option(help="Several devices: bytes that a link carries in a cycle. Default: no limit.")
+    ] = None
+    one_process: Annotated[
+        bool,
+        typer.Option(
+            "--one-process",
+            help="Several devices: let this process simulate all of them in turn. Default: a process for each, so that"
+            " they run at the same time.",
+        ),
+    ] = False
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Several devices: first measure a batch on one device with the same micro-batches. Default: the"
+            " speed-up over it is the cost model's.",
+        ),
+    ] = False
+
+    @property
+    def several(self) -> bool:
+        """True if there is a pipeline."""
+        return self.devices > 1
+
+    @property
+    def whole(self) -> str:
+        """The device that holds the whole network beside a pipeline; empty without one."""
+        return "golden" if self.several else ""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The pipeline, as the host knows it."""
+        cut = None if self.cut is None else tuple(name.strip() for name in self.cut.split(","))
+        return Plan(self.devices, self.pipeline, cut, self.chunks, self.link_latency, self.link_bandwidth)
+
+    def check(self, settings: TrainSettings, device: str, trace: str | None) -> None:
+        """Raise SettingsError or PipelineError for options that don't go together."""
+        if not self.several:
+            changed = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+            if changed:
+                named = ", ".join("--" + name.replace("_", "-") for name in changed)
+                raise SettingsError(f"{named}: of no effect with --devices 1")
+            return
+        self.plan.check(settings, device)
+        if self.chunks != CHUNKS and self.pipeline != "interleaved":
+            raise SettingsError(f"--chunks: of no effect with --pipeline {self.pipeline}")
+        if self.compare and device != "sim":
+            raise SettingsError(f"--compare needs the device sim: {device} has no clock")
+        if trace is not None:
+            raise SettingsError("--trace records the waveforms of one device: leave out --devices")
+
+    @contextlib.contextmanager
+    def opened(
+        self, settings: TrainSettings, device: str, session: "Session", folder: RunFolder, every: int
+    ) -> "Iterator[PipelineTrainer]":
+        """The trainer of a pipeline, after a table of its stages; its devices are closed at the end."""
+        from ..host.pipelines.expected import expected
+        from ..host.pipelines.job import Job
+        from ..host.pipelines.training import PipelineTrainer, one_device_cycles
+
+        job = Job(settings, device, self.plan, session.dataset.shape, session.dataset.n_classes)
+        alone = None
+        if self.compare:
+            with screen.status("measuring one device"):
+                alone = one_device_cycles(settings, device, session.dataset)
+        how = "in one process" if self.one_process else f"in {self.devices} processes"
+        with screen.status(f"starting {self.devices} devices {how}"):
+            team = self._team(job)
+        try:
+            trainer = PipelineTrainer(settings, session, team, folder, every)
+            trainer.expected, trainer.alone = expected(team.network.staged, self.plan.link), alone
+            screen.print(_stages(trainer.expected, f"{self.pipeline} on {self.devices} devices, {how}"))
+            yield trainer
+        finally:
+            team.close()
+
+    def _team(self, job: "Job") -> "Team":
+        from ..host.pipelines.ranks import OneProcess
+
+        if not self.one_process:
+            from ..host.pipelines.processes import Processes
+
+            return Processes(job)
+        return OneProcess.of(job)
+
+    def results(self, trainer: "Trainer") -> dict:
+        """The summary's part about a pipeline; empty without one."""
+        from ..host.pipelines.training import PipelineTrainer
+
+        if not isinstance(trainer, PipelineTrainer):
+            return {}
+        return {"pipeline": asdict(self.plan) | trainer.results()}
+
+    def show(self, summary: dict) -> None:
+        """Print a summary's part about a pipeline, if there is one."""
+        if not self.several:
+            return
+        found = summary["pipeline"]
+        if found["idle_shares"]:
+            Console(highlight=False).print(_work(found))
+            print(
+                f"a batch takes {found['cycles_a_batch']:,.0f} cycles on {self.devices} devices, of which"
+                f" {100 * found['idle_share']:.1f} % are idle; {found['link_bytes_a_batch']:,.0f} bytes cross links"
+            )
+        print(f"speed-up over one device: {found['speedup']:.2f}, {found['speedup_is']}")
+
+
+ONE_DEVICE = PipelineOptions()
+
+
+def _stages(expected: "Expected", title: str) -> Table:
+    table = Table("stage", "device", "layers", title=f"{title}: expected speed-up {expected.speedup:.2f}")
+    for column in ("cycles", "share", "link bytes", "held", "memory"):
+        table.add_column(column, justify="right")
+    for row in expected.stages:
+        first, last = row.layers[0], row.layers[-1]
+        layers = first if first == last else f"{first} .. {last}"
+        table.add_row(
+            str(row.stage), str(row.device), layers, f"{row.cycles:,}", f"{100 * row.share:.1f} %",
+            f"{row.link_bytes:,}", str(row.held), f"{row.memory_bytes / 1e6:.2f} MB",
+        )  # fmt: skip
+    return table
+
+
+def _work(found: dict) -> Table:
+    table = Table("device", "stages", title="devices, in a batch that doesn't calibrate")
+    for column in ("cycles", "idle"):
+        table.add_column(column, justify="right")
+    for place, idle in enumerate(found["idle_shares"]):
+        stages = [str(row["stage"]) for row in found["stages"] if row["device"] == place]
+        table.add_row(
+            str(place), ", ".join(stages), f"{(1 - idle) * found['cycles_a_batch']:,.0f}", f"{100 * idle:.1f} %"
+        )
+    return table

@@ -1,0 +1,87 @@
+"""State of a pipeline's devices by the names of tensors, and its way to and from a network on one device."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...spec.commands import Opcode
+from ..compiler.lowering import Layer
+from ..compiler.tensors import LOSS_GRADIENT, layer_tensor
+from ..devices.device import Device
+from ..islands.tensor_access import read_tensor, write_tensor
+from ..training.network import Network
+from .staged_network import Pipelined
+from .steps import What
+from .worker import Worker
+
+__all__ = ["State", "from_devices", "from_network", "to_devices", "to_network"]
+
+Exponents = tuple[int, int | None]
+"""A tensor's current exponent, and the next one of a tensor that outlasts a batch."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that later batches depend on: mantissas of weights, momenta and statistics, and exponents."""
+
+    arrays: dict[str, np.ndarray]
+    exponents: dict[str, Exponents]
+
+
+def from_devices(pipelined: Pipelined) -> State:
+    """The state that this process' devices have: of their layers, and exponents of the tensors that they write."""
+    arrays: dict[str, np.ndarray] = {}
+    exponents: dict[str, Exponents] = {}
+    for worker in pipelined.workers:
+        tensors = worker.compiled.slots[0]
+        kept = _names(worker.compiled.layers)
+        arrays |= {name: read_tensor(worker.device, tensors[name]) for name in kept}
+        for name in {*kept, *_written(worker)}:
+            if tensors[name].number >= 0 and not name.startswith(LOSS_GRADIENT):
+                exponents[name] = worker.device.exponents(tensors[name].number)
+    return State(arrays, exponents)
+
+
+def to_devices(pipelined: Pipelined, state: State) -> None:
+    """Put the state on this process' devices, which have been loaded with a network before."""
+    for worker in pipelined.workers:
+        for name in _names(worker.compiled.layers):
+            write_tensor(worker.device, worker.compiled.slots[0][name], state.arrays[name])
+        for slot in worker.compiled.slots:
+            for name in slot.keys() & state.exponents.keys():
+                worker.device.set_exponents(slot[name].number, *state.exponents[name])
+
+
+def from_network(network: Network, device: Device) -> State:
+    """The state of a network on one device."""
+    numbers = {name: each.number for name, each in network.tensors.items() if each.number >= 0}
+    return State(
+        {name: network.read(device, name) for name in _names(network.weighted)},
+        {name: device.exponents(number) for name, number in numbers.items() if not name.startswith(LOSS_GRADIENT)},
+    )
+
+
+def to_network(network: Network, device: Device, state: State) -> None:
+    """Put the state of some devices of a pipeline on a device that has the whole network."""
+    for name, array in state.arrays.items():
+        network.write(device, name, array)
+    for name, exponents in state.exponents.items():
+        device.set_exponents(network.tensors[name].number, *exponents)
+
+
+def _names(layers: Iterable[Layer]) -> list[str]:
+    """Names of the tensors that outlast a batch."""
+    return [layer_tensor(layer, part) for layer in layers if layer.weighted for part in layer.state]
+
+
+def _written(worker: Worker) -> set[str]:
+    """Names of the tensors that a device's commands write."""
+    found = set()
+    for stage in {step.stage for step in worker.compiled.steps}:
+        for what in (What.FORWARD, What.BACKWARD, What.UPDATE):
+            for command in worker.staged.sections.of(what, stage):
+                found.add(command.operands["out"])
+                if command.opcode == Opcode.MAXPOOL:
+                    found.add(command.operands["b"])
+    return found

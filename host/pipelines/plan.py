@@ -1,0 +1,63 @@
+"""What a user says about a pipeline: devices, schedule, cut and links, checked before anything is built."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..training.settings import TrainSettings
+from .schedules import CHUNKS, build
+from .steps import PipelineError
+
+if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
+    from .staged_network import Link
+
+__all__ = ["RUNNABLE", "PipelineFailure", "Plan"]
+
+RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved")
+"""Schedules that train networks."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Devices, schedule, cut and links of a pipeline; see :class:`~adagp.host.pipelines.staged_network.Pipelined`.
+
+    ``bytes_per_cycle``: of a link; None: a message takes no longer for its bytes.
+    """
+
+    devices: int
+    schedule: str = RUNNABLE[0]
+    cut: Sequence[str] | None = None
+    chunks: int = CHUNKS
+    latency: float = 0.0
+    bytes_per_cycle: float | None = None
+
+    def check(self, settings: TrainSettings, device: str) -> None:
+        """Raise PipelineError for what can't be trained, before anything is built."""
+        parts = settings.micro_batches
+        if settings.predicts:
+            raise PipelineError(
+                f"variant = {settings.variant!r} with devices = {self.devices}: several devices train without predicted"
+                " gradients, the variant must be 'baseline'"
+            )
+        if device not in ("sim", "golden"):
+            raise PipelineError(f"device = {device!r}: several devices are simulated, by `sim` or `golden`")
+        if self.schedule not in RUNNABLE:
+            raise PipelineError(f"pipeline = {self.schedule!r} must be one of {', '.join(RUNNABLE)}")
+        if self.schedule in ("1f1b", "zb-h1") and parts < self.devices:
+            raise PipelineError(
+                f"{self.schedule}: micro_batches = {parts} must be at least devices = {self.devices}: with fewer, there"
+                " is never work for all of them"
+            )
+        build(self.schedule, self.devices, parts, chunks=self.chunks)
+        _ = self.link
+
+    @property
+    def link(self) -> "Link":
+        """The links between devices; raises PipelineError."""
+        from .staged_network import Link
+
+        return Link(self.latency, float("inf") if self.bytes_per_cycle is None else self.bytes_per_cycle)
+
+
+class PipelineFailure(RuntimeError):
+    """A pipeline that has ended before its work was done; the message has the reason of the first that failed."""

@@ -1,0 +1,178 @@
+"""A process for each device of a pipeline on this machine: this one has the first device and gives the orders."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from torch import distributed
+
+from .distributed import RankNetwork, gathered
+from .job import Job, pipeline_sources
+from .plan import PipelineFailure
+from .ranks import Rank
+from .steps import PipelineError
+
+__all__ = ["QUIET", "Processes", "follow"]
+
+HOST = "127.0.0.1"
+QUIET = 3
+"""Exit code of a process whose failure all others know."""
+PATIENCE = timedelta(days=7)
+"""Of gloo: processes of one machine close their connections when they end, and others may wait for a long test."""
+_READY = "adagp/ready/{}"
+_GRACE = 5.0
+"""Seconds that processes have to end by themselves."""
+
+
+class Processes:
+    """A pipeline of as many processes as devices; raises PipelineError for a network that can't be cut, and others.
+
+    Each order goes to all, and all answer. If a process fails or is killed, :meth:`order` raises PipelineFailure.
+    """
+
+    def __init__(self, job: Job):
+        self._others: list[subprocess.Popen] = []
+        self._logs = tempfile.TemporaryDirectory(prefix="adagp-ranks-")
+        self._usable = False
+        self._device = job.open_device()  # builds a simulator before others look for it
+        try:
+            self._start(job)
+            self._rank = _joined(job, 0, self._device)
+        except PipelineError as error:
+            self._end()
+            raise PipelineError(str(error).removeprefix("rank 0: ")) from None
+        except BaseException:
+            self._end()
+            raise
+        self.network, self._usable = self._rank.network, True
+
+    def _start(self, job: Job) -> None:
+        size = job.plan.devices
+        store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
+        threads = str(max(1, (os.cpu_count() or 1) // size))
+        for rank in range(1, size):
+            with (Path(self._logs.name) / str(rank)).open("wb") as log:
+                other = subprocess.Popen(
+                    [sys.executable, "-m", f"{__package__}.follower"], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                    env={"OMP_NUM_THREADS": threads} | os.environ, start_new_session=True,
+                )  # fmt: skip
+            self._others.append(other)
+            assert other.stdin is not None
+            with contextlib.suppress(BrokenPipeError), other.stdin:
+                other.stdin.write(json.dumps({"rank": rank, "port": store.port, "job": job.to_dict()}).encode())
+        self._await(store, size)
+        _join(store, 0, size)
+
+    def _await(self, store: Any, size: int) -> None:
+        """Wait until all processes are there; raises PipelineFailure or, for one of other code, PipelineError."""
+        left = set(range(1, size))
+        while left:
+            left = {rank for rank in left if not store.check([_READY.format(rank)])}
+            for rank in left:
+                if self._others[rank - 1].poll() is not None:
+                    raise PipelineFailure(f"rank {rank} of the pipeline didn't start: {self._last_line(rank)}")
+            time.sleep(0.02)
+        mine = pipeline_sources()
+        for rank in range(1, size):
+            if store.get(_READY.format(rank)).decode() != mine:
+                raise PipelineError(f"rank {rank} of the pipeline has other code of adagp than rank 0")
+
+    def order(self, name: str, *arguments: Any) -> Sequence[Any]:
+        """Let each process' :class:`~adagp.host.pipelines.ranks.Rank` call a method; returns their results."""
+        self._usable = False
+        try:
+            distributed.broadcast_object_list([(name, arguments)], src=0)
+            found = _answered(self._rank, 0, name, arguments)
+        except (PipelineError, RuntimeError) as error:
+            raise PipelineFailure(self._why(error)) from error
+        self._usable = True
+        return found
+
+    def close(self) -> None:
+        """Let the processes end, and close this one's device."""
+        if self._usable:
+            with contextlib.suppress(RuntimeError):
+                distributed.broadcast_object_list([None], src=0)
+        self._end()
+
+    def _end(self) -> None:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        if not self._usable:
+            for other in self._others:
+                other.terminate()
+        for other in self._others:
+            try:
+                other.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                other.kill()
+                other.wait()
+        self._logs.cleanup()
+        self._device.close()
+
+    def _why(self, error: Exception) -> str:
+        """The reason of a failure, with the process that was killed, if one was."""
+        end = time.monotonic() + _GRACE
+        while time.monotonic() < end and any(other.poll() is None for other in self._others):
+            time.sleep(0.02)
+        for rank, other in enumerate(self._others, 1):
+            if (other.returncode or 0) < 0:
+                return f"the pipeline has ended: rank {rank} was killed by {signal.Signals(-other.returncode).name}"
+            if other.returncode not in (None, 0, QUIET):
+                return f"the pipeline has ended: rank {rank}: {self._last_line(rank)}"
+        return str(error)
+
+    def _last_line(self, rank: int) -> str:
+        lines = (Path(self._logs.name) / str(rank)).read_text(errors="replace").split("\n")
+        said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return said.removeprefix("adagp.")
+
+
+def follow(rank: int, port: int, job: Job) -> None:
+    """Be the process of a device after the first one: follow the orders of the first process until its last."""
+    store = distributed.TCPStore(HOST, port, job.plan.devices, is_master=False)
+    store.set(_READY.format(rank), pipeline_sources())
+    device = job.open_device()
+    try:
+        _join(store, rank, job.plan.devices)
+        own = _joined(job, rank, device)
+        while True:
+            orders: list[Any] = [None]
+            with contextlib.suppress(RuntimeError):  # the first process has ended
+                distributed.broadcast_object_list(orders, src=0)
+            if orders[0] is None:
+                return
+            _answered(own, rank, *orders[0])
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        device.close()
+
+
+def _join(store: Any, rank: int, size: int) -> None:
+    distributed.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
+
+
+def _joined(job: Job, rank: int, device: Any) -> Rank:
+    """A process' part of the pipeline, with the network's first weights."""
+    given, options = job.arguments(device)
+    network = RankNetwork(*given, **options)
+    network.load_state(job.module.state_dict())
+    return Rank(network, network.train)
+
+
+def _answered(own: Rank, rank: int, name: str, arguments: tuple) -> Sequence[Any]:
+    """The results of all processes for an order; raises PipelineError."""
+    if name != "train":
+        return gathered(rank, lambda: getattr(own, name)(*arguments))
+    share = own.train(*arguments)  # tells all others if it fails
+    return gathered(rank, lambda: share)

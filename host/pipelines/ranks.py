@@ -1,0 +1,120 @@
+"""A process' devices of a pipeline at work on orders: train a batch, tell their state, take over a state."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...spec.phases import WARMUP
+from ..training.loss import softmax_cross_entropy
+from .device_state import State, from_devices, to_devices
+from .job import Job
+from .staged_network import Pipelined, Ran, StagedNetwork
+
+__all__ = ["Batch", "OneProcess", "Rank", "Share", "Team"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of training: images, labels, learning rate with momentum and weight decay, and if it calibrates."""
+
+    x_NCHW: np.ndarray
+    y_N: np.ndarray
+    hyper: tuple[float, float, float]
+    calibrate: bool
+
+
+@dataclass
+class Share:
+    """A process' share of a batch: steps, bytes sent, and counters by device.
+
+    ``losses``: mean loss, images and correct answers of each micro-batch, if the last stage is here.
+    """
+
+    ran: list[Ran] = field(default_factory=list)
+    sent_bytes: int = 0
+    counters: list[dict[str, int]] = field(default_factory=list)
+    losses: list[tuple[float, int, int]] = field(default_factory=list)
+
+
+class Rank:
+    """A process' part of a pipeline that has been loaded: a StagedNetwork or a RankNetwork.
+
+    ``train`` is its method of that name.
+    """
+
+    def __init__(self, network: Pipelined, train: Callable[..., None]):
+        self.network, self._train = network, train
+
+    def train(self, batch: Batch) -> Share:
+        """Train a batch."""
+        network, share = self.network, Share()
+        parts_N = np.split(batch.y_N, network.staged.schedule.micro_batches)
+
+        def loss(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
+            logits_NK, part_N = results[0].reshape(len(parts_N[0]), -1), parts_N[micro_batch]
+            value, gradient_NK = softmax_cross_entropy(logits_NK, part_N)
+            share.losses.append((value, len(part_N), int(np.sum(logits_NK.argmax(axis=1) == part_N))))
+            return [gradient_NK]
+
+        network.set_hyper(*batch.hyper)
+        self._train(batch.x_NCHW, loss, calibrate=batch.calibrate)
+        share.ran, share.sent_bytes = network.ran, network.sent_bytes
+        for worker in network.workers:
+            share.counters.append(worker.device.counters(WARMUP))
+            worker.device.reset_counters()
+        return share
+
+    def state(self) -> State:
+        """The state of this process' devices."""
+        return from_devices(self.network)
+
+    def take(self, state: State) -> None:
+        """Go on from a state."""
+        to_devices(self.network, state)
+
+
+class Team(Protocol):
+    """All devices of a pipeline."""
+
+    @property
+    def network(self) -> Pipelined:
+        """The pipeline, with the devices of this process."""
+
+    def order(self, name: str, *arguments: Any) -> Sequence[Any]:
+        """Let each process' :class:`Rank` call one of its methods; returns their results."""
+
+    def close(self) -> None:
+        """Let go of all devices."""
+
+
+class OneProcess:
+    """All devices of a pipeline in this process, one after the other."""
+
+    def __init__(self, network: StagedNetwork):
+        self.network = network
+        self._rank = Rank(network, network.train)
+
+    @classmethod
+    def of(cls, job: Job) -> "OneProcess":
+        """The pipeline of a job, with the network's first weights; raises PipelineError."""
+        devices = [job.open_device() for _ in range(job.plan.devices)]
+        try:
+            given, options = job.arguments(devices)
+            network = StagedNetwork(*given, **options)
+            network.load_state(job.module.state_dict())
+        except BaseException:
+            for device in devices:
+                device.close()
+            raise
+        return cls(network)
+
+    def order(self, name: str, *arguments: Any) -> Sequence[Any]:
+        """Call a method of the only :class:`Rank`."""
+        return [getattr(self._rank, name)(*arguments)]
+
+    def close(self) -> None:
+        """Close the devices in the order in which they were made."""
+        for worker in self.network.workers:
+            worker.device.close()

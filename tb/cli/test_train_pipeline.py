@@ -1,0 +1,77 @@
+"""``adagp train --devices``: the bits of one device, a killed process, runs that go on, and what is refused."""
+
+import json
+import signal
+
+import pytest
+from adagp.host.pipelines.training import PipelineTrainer
+from adagp.host.training.run_folder import RunFolder
+from command_line import SMALL
+
+pytestmark = pytest.mark.timeout(300)
+
+RUN = ("--device", "golden", *SMALL, "--micro-batches", "4", "--checkpoint-every", "2")
+SEVERAL = (*RUN, "--devices", "2")
+SAME = ("epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "macs", "saturations")
+
+
+@pytest.fixture(scope="module")
+def one_device(tmp_path_factory):
+    """The folder of a run on one device with the same micro-batches."""
+    from adagp.cli.main import main
+
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "-o", str(folder), *RUN])
+    assert ended.value.code == 0
+    return RunFolder(folder)
+
+
+def test_several_devices_in_one_process_have_the_bits_of_one(adagp, one_device, tmp_path):
+    code, out, err = adagp("train", "-o", tmp_path / "run", *SEVERAL, "--one-process", "--pipeline", "gpipe")
+    assert code == 0 and "gpipe on 2 devices, in one process" in err and "speed-up over one device" in out
+    found = RunFolder(tmp_path / "run")
+    assert found.summary["weights_hash"] == one_device.summary["weights_hash"]
+    rows = zip(found.log, one_device.log, strict=True)
+    assert all([mine[name] for name in SAME] == [its[name] for name in SAME] for mine, its in rows)
+    told = found.summary["pipeline"]
+    assert told["link_bytes_a_batch"] == sum(row["link_bytes"] for row in told["stages"]) > 0
+    assert sum(row["share"] for row in told["stages"]) == pytest.approx(1)
+
+
+def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, one_device, tmp_path, monkeypatch):
+    """Two processes: the second one is killed after a checkpoint within the first epoch."""
+    checkpoint = PipelineTrainer.checkpoint
+
+    def killing(trainer):
+        checkpoint(trainer)
+        trainer.team._others[0].send_signal(signal.SIGKILL)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PipelineTrainer, "checkpoint", killing)
+        code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
+    assert code == 1 and "rank 1 was killed by SIGKILL; the same command goes on from the last checkpoint" in err
+    code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL, "--devices", "3", "--one-process")
+    assert code == 2 and "is of a run on 2 devices, not 3" in err
+    code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
+    assert code == 0 and "going on from epoch 1, batch 2" in err
+    assert RunFolder(tmp_path / "run").summary["weights_hash"] == one_device.summary["weights_hash"]
+    assert json.loads((tmp_path / "run" / "log.json").read_text())[-1]["devices"] == 2
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    (("--devices", "3", "--micro-batches", "2"), "1f1b: micro_batches = 2 must be at least devices = 3"),
+    (("--devices", "2", "--micro-batches", "3"), "micro_batches = 3 must be at least 1 and divide batch = 8"),
+    (("--devices", "6", "--micro-batches", "8", "--one-process"), "stages = 6 must satisfy 1 <= stages <= 5"),
+    (("--devices", "2", "--micro-batches", "4", "--cut", "x", "--one-process"), "cut at 'x': a stage must begin with"),
+    (("--devices", "2", "--variant", "max", "--warmup-epochs", "1"), "the variant must be 'baseline'"),
+    (("--devices", "2", "--micro-batches", "4", "--pipeline", "chimera"), "must be one of 1f1b, gpipe"),
+    (("--devices", "2", "--micro-batches", "4", "--compare"), "--compare needs the device sim"),
+    (("--devices", "2", "--micro-batches", "4", "--link-latency", "-1"), "latency = -1.0 must be at least 0"),
+    (("--cut", "5.Linear", "--one-process"), "--cut, --one-process: of no effect with --devices 1"),
+])  # fmt: skip
+def test_mistakes_are_told_in_a_line(adagp, tmp_path, options, told):
+    code, out, err = adagp("train", "-o", tmp_path / "run", "--device", "golden", *SMALL, *options)
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert (code, out, len(lines)) == (2, "", 1) and told in lines[0], err
+    assert not (tmp_path / "run").exists()
