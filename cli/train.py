@@ -270,6 +270,7 @@ def _run(
             record_timeline(timeline, trainer)
         if goes_on and not folder.finished:
             trainer.restore()
+            several.check_restored(trainer)
             screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
         else:
             if folder.finished:

@@ -13,7 +13,7 @@ from rich.table import Table
 from ..host.console import screen
 from ..host.pipelines.plan import RUNNABLE, Plan
 from ..host.pipelines.schedules import CHUNKS
-from ..host.training.run_folder import RunFolder
+from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import SettingsError, TrainSettings
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
@@ -142,6 +142,12 @@ class PipelineOptions:
 
             return Processes(job)
         return OneProcess.of(job)
+
+    def check_restored(self, trainer: "Trainer") -> None:
+        """Raise RunError if a run that goes on was one of another number of devices: its cycles would mean nothing."""
+        before = trainer.progress.counters.get("devices", 1)
+        if before != self.devices:
+            raise RunError(f"the checkpoint is of a run with --devices {before}: give another --output, or --fresh")
 
     def results(self, trainer: "Trainer") -> dict:
         """The summary's part about a pipeline; empty without one."""

@@ -10,8 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from torch import distributed
 
@@ -41,7 +40,7 @@ class Processes:
 
     def __init__(self, job: Job):
         self._others: list[subprocess.Popen] = []
-        self._logs = tempfile.TemporaryDirectory(prefix="adagp-ranks-")
+        self._files, self._logs = contextlib.ExitStack(), list[IO[bytes]]()
         self._usable = False
         self._device = job.open_device()  # builds a simulator before others look for it
         try:
@@ -60,15 +59,17 @@ class Processes:
         store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
         threads = str(max(1, (os.cpu_count() or 1) // size))
         for rank in range(1, size):
-            with (Path(self._logs.name) / str(rank)).open("wb") as log:
-                other = subprocess.Popen(
-                    [sys.executable, "-m", f"{__package__}.follower"], stdin=subprocess.PIPE, stdout=log, stderr=log,
-                    env={"OMP_NUM_THREADS": threads} | os.environ, start_new_session=True,
-                )  # fmt: skip
+            log = self._files.enter_context(tempfile.TemporaryFile())
+            self._logs.append(log)
+            other = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.follower"], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                env={"OMP_NUM_THREADS": threads} | os.environ, start_new_session=True,
+            )  # fmt: skip
             self._others.append(other)
             assert other.stdin is not None
-            with contextlib.suppress(BrokenPipeError), other.stdin:
-                other.stdin.write(json.dumps({"rank": rank, "port": store.port, "job": job.to_dict()}).encode())
+            with contextlib.suppress(BrokenPipeError):  # stays open: when it closes, that process ends
+                other.stdin.write(json.dumps({"rank": rank, "port": store.port, "job": job.to_dict()}).encode() + b"\n")
+                other.stdin.flush()
         self._await(store, size)
         _join(store, 0, size)
 
@@ -107,16 +108,16 @@ class Processes:
     def _end(self) -> None:
         if distributed.is_initialized():
             distributed.destroy_process_group()
-        if not self._usable:
-            for other in self._others:
-                other.terminate()
         for other in self._others:
-            try:
+            assert other.stdin is not None
+            with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
+                if self._usable:
+                    other.wait(_GRACE)
+                other.stdin.close()
                 other.wait(_GRACE)
-            except subprocess.TimeoutExpired:
-                other.kill()
-                other.wait()
-        self._logs.cleanup()
+            other.kill()
+            other.wait()
+        self._files.close()
         self._device.close()
 
     def _why(self, error: Exception) -> str:
@@ -132,7 +133,8 @@ class Processes:
         return str(error)
 
     def _last_line(self, rank: int) -> str:
-        lines = (Path(self._logs.name) / str(rank)).read_text(errors="replace").split("\n")
+        log = self._logs[rank - 1].fileno()
+        lines = os.pread(log, os.fstat(log).st_size, 0).decode(errors="replace").split("\n")
         said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
         return said.removeprefix("adagp.")
 

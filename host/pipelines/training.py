@@ -17,7 +17,6 @@ from ..training.trainer import Trainer
 from .device_state import State, from_network, to_network
 from .expected import Expected
 from .ranks import Batch, Share, Team
-from .steps import PipelineError
 from .trace import DeviceTimeline
 
 __all__ = ["PipelineTrainer", "one_device_cycles"]
@@ -63,11 +62,6 @@ class PipelineTrainer(Trainer):
     def restore(self) -> None:
         """Continue from the folder's checkpoint; raises RunError if it is of another run."""
         super().restore()
-        if self.progress.counters.get("devices") != self.n_devices:
-            raise PipelineError(
-                f"the checkpoint is of a run on {self.progress.counters.get('devices', 1)} devices, not"
-                f" {self.n_devices}: give another --output, or --fresh"
-            )
         self.team.order("take", from_network(self.network, self.device))
         self._behind = False
         if self.recorded is not None:

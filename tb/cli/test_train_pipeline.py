@@ -51,8 +51,8 @@ def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, 
         patched.setattr(PipelineTrainer, "checkpoint", killing)
         code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
     assert code == 1 and "rank 1 was killed by SIGKILL; the same command goes on from the last checkpoint" in err
-    code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL, "--devices", "3", "--one-process")
-    assert code == 2 and "is of a run on 2 devices, not 3" in err
+    code, _, err = adagp("train", "-o", tmp_path / "run", *RUN)
+    assert code == 2 and "is of a run with --devices 2: give another --output" in err
     code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
     assert code == 0 and "going on from epoch 1, batch 2" in err
     assert RunFolder(tmp_path / "run").summary["weights_hash"] == one_device.summary["weights_hash"]
