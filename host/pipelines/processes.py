@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import IO, Any
+from typing import Any
 
 from torch import distributed
 
@@ -40,7 +40,7 @@ class Processes:
 
     def __init__(self, job: Job):
         self._others: list[subprocess.Popen] = []
-        self._files, self._logs = contextlib.ExitStack(), list[IO[bytes]]()
+        self._logs: list[int] = []
         self._usable = False
         self._device = job.open_device()  # builds a simulator before others look for it
         try:
@@ -59,12 +59,12 @@ class Processes:
         store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
         threads = str(max(1, (os.cpu_count() or 1) // size))
         for rank in range(1, size):
-            log = self._files.enter_context(tempfile.TemporaryFile())
-            self._logs.append(log)
-            other = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.follower"], stdin=subprocess.PIPE, stdout=log, stderr=log,
-                env={"OMP_NUM_THREADS": threads} | os.environ, start_new_session=True,
-            )  # fmt: skip
+            with tempfile.TemporaryFile() as log:
+                self._logs.append(os.dup(log.fileno()))
+                other = subprocess.Popen(
+                    [sys.executable, "-m", f"{__package__}.follower"], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                    env={"OMP_NUM_THREADS": threads} | os.environ, start_new_session=True,
+                )  # fmt: skip
             self._others.append(other)
             assert other.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # stays open: when it closes, that process ends
@@ -117,7 +117,8 @@ class Processes:
                 other.wait(_GRACE)
             other.kill()
             other.wait()
-        self._files.close()
+        while self._logs:
+            os.close(self._logs.pop())
         self._device.close()
 
     def _why(self, error: Exception) -> str:
@@ -133,7 +134,7 @@ class Processes:
         return str(error)
 
     def _last_line(self, rank: int) -> str:
-        log = self._logs[rank - 1].fileno()
+        log = self._logs[rank - 1]
         lines = os.pread(log, os.fstat(log).st_size, 0).decode(errors="replace").split("\n")
         said = next((line for line in reversed(lines) if line.strip()), "it said nothing")
         return said.removeprefix("adagp.")
