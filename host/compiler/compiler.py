@@ -23,14 +23,17 @@ from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
 from .micro_batches import in_micro_batches
+from .predictor_steps import calibrated_once
 from .sources import source_of
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
 
-__all__ = ["Compiled", "assembled", "check_length", "check_numbers", "compile_network", "declared_tensors"]
+__all__ = ["ON_CHIP", "Compiled", "add_on_chip", "assembled", "check_length", "check_numbers", "compile_network", "declared_tensors"]
 
 CALIBRATING = "calibrating"
 """Name of the program of the batch that calibrates, if it isn't that of all batches."""
+ON_CHIP = "predictor"
+"""The group of tensors that may be in the predictor memory."""
 HOST_TRAINS = "the host's parameters, which no predictor is for"
 """The reason why GP batches leave an island's parameters as they are."""
 DIFFERENT_PHASES = 3
@@ -105,22 +108,23 @@ def compile_network(
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
     declared = declared_tensors(graph, work, gradients, config, lives)
-    whole = work
+    whole = first = work
     if several:
+        first = replace(work, steps=list(calibrated_once(work.steps)))
         make = partial(source_of, layers, batch, config, source, True)
         whole = in_micro_batches(graph, batch, config, micro_batches, make)
     steps = {"program": whole.steps, **gradients.programs()}
     stops = {"program": whole.stops}
     if graph.calibrates_apart:
-        steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, work.steps, work.stops)
+        steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, first.steps, work.stops)
     elif several:
-        steps[CALIBRATING], stops[CALIBRATING] = work.steps, work.stops
+        steps[CALIBRATING], stops[CALIBRATING] = first.steps, work.stops
     for each in steps.values():
         check_length(len(each) + 1)
     differ = gradients.has_gp or several
     differ = differ or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
-    plan = MemoryPlan("program", "host", "state", "predictor", "activations", by_batch=("host",))
+    plan = MemoryPlan("program", "host", "state", ON_CHIP, "activations", by_batch=("host",))
     for name, each in steps.items():
         plan.add("program", name, (lines.get(name, 1) * len(each) + 1) * ALIGNMENT, ALIGNMENT)
     _add_tensors(plan, declared, config, graph, ring_entries * micro_batches)
@@ -137,7 +141,7 @@ def compile_network(
         return written
 
     programs = {name: program(name) for name in steps}
-    main, first = programs.pop("program"), programs.pop(CALIBRATING, None)
+    main, calibration = programs.pop("program"), programs.pop(CALIBRATING, None)
     return Compiled(
         tuple(layers),
         config,
@@ -149,7 +153,7 @@ def compile_network(
         programs,
         tuple(whole.stops),
         graph.values,
-        calibrating=first or main,
+        calibrating=calibration or main,
         calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)),
         graph=graph,
         micro_batches=micro_batches,
@@ -207,26 +211,28 @@ def _address(tensor: Tensor, plan: MemoryPlan, within: Mapping[str, int]) -> int
 def _add_tensors(
     plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config, graph: Graph, inputs: int
 ) -> None:
-    """Ask for memory for all tensors, and for the rest of the predictor memory if one is in it.
-
-    There is room for the ``inputs`` of so many micro-batches. The rest is asked for because the device may have no
-    other memory at those addresses.
-    """
-    left = config.predictor_bytes
+    """Ask for memory for all tensors; there is room for the ``inputs`` of so many micro-batches."""
+    add_on_chip(plan, declared, config)
     for group, tensor in declared:
-        if not group:
-            continue
         if tensor.name in graph.inputs:
             if tensor.name == INPUT:
                 plan.add(group, INPUT, inputs * _ring_entry(graph, declared)[0])
-            continue
-        alignment = BLOCK_BYTES
-        if group == "predictor":
-            alignment = config.predictor_window if left == config.predictor_bytes else BLOCK_BYTES
-            left -= _entry_bytes(tensor)
-        plan.add(group, tensor.name, _entry_bytes(tensor), alignment)
+        elif group not in ("", ON_CHIP):
+            plan.add(group, tensor.name, _entry_bytes(tensor))
+
+
+def add_on_chip(plan: MemoryPlan, declared: list[tuple[str, Tensor]], config: Config) -> None:
+    """Ask for memory for the tensors of the predictor memory, and for its rest.
+
+    The rest is asked for because the device may have no other memory at those addresses.
+    """
+    left, alignment = config.predictor_bytes, config.predictor_window
+    for group, tensor in declared:
+        if group == ON_CHIP:
+            plan.add(group, tensor.name, _entry_bytes(tensor), alignment)
+            left, alignment = left - _entry_bytes(tensor), BLOCK_BYTES
     if left < config.predictor_bytes:
-        plan.add("predictor", PREDICTOR_UNUSED, left)
+        plan.add(ON_CHIP, PREDICTOR_UNUSED, left)
 
 
 def _entry_bytes(tensor: Tensor) -> int:

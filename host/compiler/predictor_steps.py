@@ -1,6 +1,6 @@
 """The predictor's own steps: prediction, error, gradient, Adam and copies of its weights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ...spec.commands import CMode, Opcode, Phase
@@ -12,12 +12,32 @@ from .quantise import constant
 from .tensors import PREDICTOR, layer_tensor, predictor_tensor
 from .window_sums import SUMS, sum_steps
 
-__all__ = ["ADAM_HYPER", "BETAS", "PredictorSteps"]
+__all__ = ["ADAM_HYPER", "BETAS", "GRADIENTS", "SHARED", "PredictorSteps", "calibrated_once"]
 
 ADAM_HYPER = HYPER + 3
 """Hyper-parameter index of Adam's, see spec/commands.py."""
 BETAS = (0.9, 0.999)
 """Adam's betas: torch's."""
+
+
+GRADIENTS = tuple(predictor_tensor("gradient", name) for name in ("conv", "fc"))
+"""The gradient of the predictor's layers."""
+SHARED = (*(predictor_tensor(name) for name in ("reorganised", "hidden", "hidden_gradient", "error")), *GRADIENTS)
+"""The predictor's tensors whose exponents all layers share."""
+
+
+def calibrated_once(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps of a batch that calibrates; only the first that writes a shared tensor finds its exponent.
+
+    An exponent from two layers would need the maxima of both, which may be on different devices.
+    """
+    seen: set[str] = set()
+    for step in steps:
+        written = step.numbers.get("out", step.operands.get("out", ""))
+        again = written in seen and step.fields.get("track")
+        yield replace(step, fields={**step.fields, "track": 0}) if again else step
+        if written in SHARED and step.fields.get("track"):
+            seen.add(written)
 
 
 class PredictorSteps:

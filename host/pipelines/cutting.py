@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from ...spec.commands import Phase
 from ...spec.config import Config
 from ...spec.opcodes import COMPUTE, UPDATES
 from ..compiler.batch import Batch
@@ -27,7 +28,7 @@ def node_cycles(graph: Graph, work: Batch, source: GradientSource, batch: int, c
     tensors = {each.name: each for _, each in declared_tensors(graph, work, source, config, lifetimes(graph, work))}
     found: Counter[str] = Counter()
     for step in work.steps:
-        if step.opcode in COMPUTE or step.opcode in UPDATES:
+        if step.phases & Phase.BP and (step.opcode in COMPUTE or step.opcode in UPDATES):
             found[node_of(step, graph)] += cycles_of(assembled(step, graph, batch, config, tensors, 0).command, config)
     return {node.name: found[node.name] for node in graph.nodes if node.name in found}
 

@@ -5,26 +5,29 @@ that exponents follow, so a batch is one program.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...spec.commands import Opcode, Phase
 from ...spec.config import Config
 from ..compiler.batch import Batch
-from ..compiler.compiler import assembled, check_length, check_numbers, declared_tensors
+from ..compiler.compiler import ON_CHIP, add_on_chip, assembled, check_length, check_numbers, declared_tensors
 from ..compiler.dependencies import with_waits
 from ..compiler.graph import Graph
+from ..compiler.ir import BACKPROPAGATION
 from ..compiler.ir import Step as Command
 from ..compiler.lifetimes import lifetimes
 from ..compiler.lowering import Kind, Layer
 from ..compiler.memory_plan import ALIGNMENT as BLOCK
 from ..compiler.memory_plan import MemoryPlan
 from ..compiler.micro_batches import in_micro_batches
+from ..compiler.predictor_steps import calibrated_once
 from ..compiler.sources import source_of
 from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
 from ..program import ALIGNMENT, Line, Program, header
 from .cutting import balanced, cut_at, node_cycles
 from .sections import Crossing, Sections
+from .shared_predictor import check_source, kept, tracked
 from .steps import PipelineError, Schedule, Step, What
 
 __all__ = ["DeviceProgram", "Staged"]
@@ -38,6 +41,8 @@ class DeviceProgram:
     """What a device of a pipeline has: layers, memory, and a program whose steps are parted by HOST.
 
     ``slots``: tensors by name, for each micro-batch under way; ``input_bytes``: of a micro-batch, 0 without input.
+    ``gp``: the program of a batch of phase GP, if there is one; ``copies``: the source's own programs; ``tracked``: the
+    predictor's tensors whose maxima the device sees, in a batch that calibrates and in others.
     """
 
     layers: tuple[Layer, ...]
@@ -48,6 +53,10 @@ class DeviceProgram:
     calibrating: Program
     calibrating_steps: tuple[Step, ...]
     input_bytes: int
+    gp: Program | None = None
+    gp_steps: tuple[Step, ...] = ()
+    copies: dict[str, Program] = field(default_factory=dict)
+    tracked: dict[bool, frozenset[str]] = field(default_factory=dict)
 
     def tensors(self, micro_batch: int) -> dict[str, Tensor]:
         """The tensors that a micro-batch uses."""
@@ -62,9 +71,12 @@ class Staged:
     graph: the network, for a micro-batch of ``batch`` images
     schedule: one batch with true gradients
     cut: names of the layers that stages after the first begin with; None: balanced by expected cycles
+    source: the source of gradients in GP batches, see :class:`~adagp.host.training.network.Network`
+    gp: the schedule of a GP batch, if there is a source
 
     Attributes
     ----------
+    source: the source of gradients, as the batch that calibrates has it
     sections: commands by stage, and what crosses stages
     stage_of: the stage of each node
     cycles: expected cycles of each node
@@ -74,19 +86,23 @@ class Staged:
     Raises PipelineError, LoweringError, MappingError and PlanError.
     """
 
-    def __init__(self, graph: Graph, batch: int, config: Config, schedule: Schedule, cut: Sequence[str] | None = None):
+    def __init__(
+        self, graph: Graph, batch: int, config: Config, schedule: Schedule, cut: Sequence[str] | None = None,
+        source: str | None = None, gp: Schedule | None = None,
+    ):  # fmt: skip
         _check(graph, schedule)
-        self.graph, self.batch, self.config, self.schedule = graph, batch, config, schedule
-        source = source_of(graph.layers, batch, config, None, True)
-        work = Batch.of(graph, source, batch, config)
-        self.cycles = node_cycles(graph, work, source, batch, config)
+        check_source(source, config)
+        self.graph, self.batch, self.config, self.schedule, self.gp = graph, batch, config, schedule, gp
+        make = partial(source_of, graph.layers, batch, config, source, True)
+        self.source = make()
+        work = Batch.of(graph, self.source, batch, config)
+        self.cycles = node_cycles(graph, work, self.source, batch, config)
         stages = schedule.stages
         self.stage_of = balanced(self.cycles, stages) if cut is None else cut_at(self.cycles, cut, stages)
-        self.sections = Sections(graph, work.steps, self.stage_of)
+        self.sections = Sections(graph, list(calibrated_once(work.steps)), self.stage_of)
         self._lives = lifetimes(graph, work)
-        self._declared = declared_tensors(graph, work, source, config, self._lives)
+        self._declared = declared_tensors(graph, work, self.source, config, self._lives)
         self.tensors = {tensor.name: tensor for _, tensor in self._declared}
-        make = partial(source_of, graph.layers, batch, config, None, True)
         whole = in_micro_batches(graph, batch, config, schedule.micro_batches, make).steps
         self._parts = [
             Sections(graph, [step for step in whole if step.micro_batch == m], self.stage_of)
@@ -112,11 +128,20 @@ class Staged:
     def _device(self, place: int) -> DeviceProgram:
         steps = self.schedule.lists[place]
         own = sorted({step.stage for step in steps})
-        ordered = [Step(What.FORWARD, stage, 0, 0) for stage in own]
+        ordered, gp_steps = [Step(What.FORWARD, stage, 0, 0) for stage in own], tuple[Step, ...]()
         for stage in reversed(own):
-            ordered += [Step(What.BACKWARD, stage, 0, 0), Step(What.UPDATE, stage, None, 0)]
+            ordered.append(Step(What.BACKWARD, stage, 0, 0))
+            if not self.gp:
+                ordered.append(Step(What.UPDATE, stage, None, 0))
+        if self.gp:
+            learning = [Step(What.LEARN, stage, None, 0) for stage in reversed(own)]
+            learning.append(Step(What.ADAM, own[0], None, 0))
+            ordered, steps, gp_steps = [*ordered, *learning], (*steps, *learning), self.gp.lists[place]
         calibrating = tuple(ordered)
         commands = {"program": self._commands(steps, self._parts), "calibrating": self._commands(calibrating, None)}
+        if gp_steps:
+            commands["gp"] = self._commands(gp_steps, self._parts, Phase.GP)
+        commands |= self.source.programs()
         slots = max(_under_way([step for step in steps if step.stage == stage]) for stage in own)
         plan, tensors, entry = self._placed(commands, slots)
 
@@ -132,17 +157,28 @@ class Staged:
 
         layers = tuple(layer for layer in self.graph.layers if self.stage_of.get(layer.name) in own)
         made = {name: program(name) for name in commands}
-        return DeviceProgram(layers, steps, tensors, plan, made["program"], made["calibrating"], calibrating, entry)
+        return DeviceProgram(
+            layers, steps, tensors, plan, made["program"], made["calibrating"], calibrating, entry, made.get("gp"),
+            gp_steps, {name: made[name] for name in self.source.programs()}, 
+            {name == "calibrating": tracked(commands[name]) for name in ("program", "calibrating")},
+        )  # fmt: skip
 
-    def _commands(self, steps: Sequence[Step], parts: Sequence[Sections] | None) -> list[Command]:
-        """The commands of steps; without ``parts``, of the only micro-batch."""
+    def _commands(
+        self, steps: Sequence[Step], parts: Sequence[Sections] | None, phases: Phase = BACKPROPAGATION
+    ) -> list[Command]:
+        """The commands of steps in the ``phases``; without ``parts``, of the only micro-batch.
+
+        In the batch that calibrates, a stage updates and learns layer by layer: each finds exponents that both use.
+        """
         found: list[Command] = []
         for number, step in enumerate(steps):
             if number:
                 found.append(Command(Opcode.HOST, Phase.ALL, name=str(step)))
-            last = (step.micro_batch or 0) if step.what is not What.UPDATE else len(parts or [0]) - 1
-            sections = self.sections if parts is None else parts[last]
-            found += sections.of(step.what, step.stage)
+            number = len(parts or [0]) - 1 if step.micro_batch is None else step.micro_batch
+            sections = self.sections if parts is None else parts[number]
+            stage = 0 if step.what is What.ADAM else step.stage
+            also = (What.UPDATE,) if parts is None and step.what is What.LEARN else ()
+            found += [each for each in sections.of(step.what, stage, also) if each.phases & phases]
         return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]
 
     def _placed(
@@ -154,19 +190,21 @@ class Staged:
         for layer in self.graph.layers:
             if layer.weighted and layer_tensor(layer, "weight") in used:
                 used |= {layer_tensor(layer, part) for part in layer.state} | {layer_tensor(layer, "weight_gradient")}
-        plan = MemoryPlan("program", "host", "state", "activations", by_batch=("host",))
+        used |= kept(self.source, self._declared)
+        plan = MemoryPlan("program", "host", "state", ON_CHIP, "activations", by_batch=("host",))
         for name, each in commands.items():
             plan.add("program", name, (_LINES * len(each) + 1) * ALIGNMENT, ALIGNMENT)
         several = {*self._lives, *(layer_tensor(each, "constants") for each in self.graph.layers
                                    if each.kind is Kind.NORM)}  # fmt: skip
         losses = {loss_gradient(number) for number in range(len(self.graph.results))}
         mine = [(group, tensor) for group, tensor in self._declared if tensor.name in used]
+        add_on_chip(plan, mine, self.config)
         entry, within = 0, {}
         for group, tensor in mine:
             if tensor.name in self.graph.inputs:
                 within[tensor.name] = entry
                 entry += _whole(tensor)
-            elif group:
+            elif group not in ("", ON_CHIP):
                 copies = slots if tensor.name in several | losses else 1
                 plan.add(group, tensor.name, copies * _whole(tensor))
         if entry:
@@ -178,6 +216,8 @@ class Staged:
         def of(tensor: Tensor, slot: int) -> Tensor:
             if tensor.name in within:
                 return replace(tensor, address=plan["inputs"].address + within[tensor.name])
+            if tensor.name not in plan:  # a mere number
+                return tensor
             address = plan[tensor.name].address + slot * _whole(tensor) * (tensor.name in several | losses)
             if tensor.name in losses:  # whose exponent the host sets for each micro-batch
                 own = number + slot * len(losses) + sorted(losses).index(tensor.name)

@@ -15,6 +15,7 @@ import torch
 from torch import distributed, nn
 
 from ...spec.config import Config
+from ...spec.phases import WARMUP
 from ..compiler.values import Input
 from ..devices.device import Device
 from .relay import Relay
@@ -90,10 +91,10 @@ class RankNetwork(Pipelined):
         """Set the parameters of SGD for the batches from now on."""
         gathered(self.rank, partial(super().set_hyper, learning_rate, momentum, weight_decay))
 
-    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
+    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP) -> None:
         """Train a batch, as :class:`~adagp.host.pipelines.staged_network.StagedNetwork` does."""
         try:
-            self._begin(x, loss, calibrate)
+            self._begin(x, loss, calibrate, phase)
             self.free, self.kept = 0.0, dict[tuple[str, int], Message]()
             run = self._runs[0 if calibrate else 1]
             run.step(target=torch.zeros(run._n_microbatches), return_outputs=False)
@@ -111,6 +112,8 @@ class RankNetwork(Pipelined):
     def _made(self, make: Callable[[], None]) -> list[int | str]:
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
         make()
+        if self.staged.gp:
+            raise PipelineError("predicted gradients need all devices in one process")
         self.worker, self._relay = self.workers[0], Relay(self.staged)
         devices, count = self.staged.devices, self.staged.schedule.micro_batches
         self._runs = [

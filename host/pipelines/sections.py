@@ -6,11 +6,12 @@ Tensors keep their names and numbers of the whole network, so that commands are 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...spec.commands import Opcode
+from ...spec.commands import Opcode, Phase
 from ...spec.opcodes import BACKWARD_WEIGHTS, UPDATES
 from ..compiler.graph import Graph
 from ..compiler.ir import Step as Command
 from ..compiler.lowering import Kind, Layer
+from ..compiler.tensors import PREDICTOR
 from .cutting import node_of
 from .steps import PipelineError, What
 
@@ -31,7 +32,7 @@ class Crossing:
 
 @dataclass
 class Sections:
-    """The commands of a micro-batch by kind of step and stage.
+    """The commands of a micro-batch by kind of step and stage; those of the predictor's Adam are of stage 0.
 
     Parameters
     ----------
@@ -50,8 +51,12 @@ class Sections:
         for command in self.commands:
             if command.opcode == Opcode.HOST:
                 forward = False
+            elif command.name == PREDICTOR:
+                adam = command.opcode == Opcode.ADAM  # beside it the gradient is cleared, before the last stage learns
+                own = (What.ADAM, 0) if adam else (What.LEARN, max(self.stage_of.values()))
+                self._sorted.append((*own, command))
             elif command.operands:
-                kind = What.FORWARD if forward else _kind(command, self.graph.layers)
+                kind = _forward_kind(command) if forward else _kind(command, self.graph.layers)
                 stage = self.stage_of[node_of(command, self.graph)]
                 if command.name and not forward:  # a sum or a mask, made where its last part is
                     stage = min(stage for name in command.operands.values() if (stage := writers.get(name, -1)) >= 0)
@@ -60,9 +65,9 @@ class Sections:
                 self._sorted.append((kind, stage, command))
         self._cross()
 
-    def of(self, what: What, stage: int) -> list[Command]:
-        """The commands of a step, in their order; a whole backward pass has those of both halves."""
-        kinds = (_INPUT, _WEIGHT) if what is What.BACKWARD else (what,)
+    def of(self, what: What, stage: int, also: tuple[What, ...] = ()) -> list[Command]:
+        """The commands of a step, and of those ``also``, in their order; a backward pass has those of both halves."""
+        kinds = (*((_INPUT, _WEIGHT) if what is What.BACKWARD else (what,)), *also)
         return [command for kind, of, command in self._sorted if kind in kinds and of == stage]
 
     def received(self, what: What, stage: int) -> list[Crossing]:
@@ -78,6 +83,8 @@ class Sections:
         written: dict[str, tuple[What, int]] = {}
         seen: set[tuple[str, int]] = set()
         for kind, stage, command in self._sorted:
+            if kind in (What.LEARN, What.ADAM):  # the predictor's gradient has messages of its own
+                continue
             names = {name for operand, name in command.operands.items() if operand != "out"} | {
                 *command.numbers.values()
             }
@@ -100,8 +107,16 @@ def _backward(what: What) -> bool | None:
     return {What.FORWARD: False, What.BACKWARD: True, _INPUT: True}.get(what)
 
 
+def _forward_kind(command: Command) -> What:
+    """The kind of a command before the loss; a stage of a GP batch predicts and updates after its last forward step."""
+    predicts = command.phases == Phase.GP and command.fields.get("predictor")
+    return What.UPDATE if predicts or command.opcode in UPDATES else What.FORWARD
+
+
 def _kind(command: Command, layers: Sequence[Layer]) -> What:
     """The kind of a command after the loss; a batch norm's gradients are needed for that of its input."""
+    if command.fields.get("predictor"):
+        return What.UPDATE if command.opcode == Opcode.FORWARD else What.LEARN  # its error is beside the update
     if command.opcode in UPDATES:
         return What.UPDATE
     weights = command.opcode in BACKWARD_WEIGHTS or command.operands["out"].endswith(".gradient_sum")

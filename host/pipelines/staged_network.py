@@ -8,20 +8,22 @@ import numpy as np
 import torch
 
 from ...spec.config import Config
+from ...spec.phases import GP, WARMUP
 from ..compiler.front_end import graph_of
 from ..compiler.lowering import Kind, Layer
 from ..compiler.micro_batches import micro_batch_size
+from ..compiler.predictor_steps import SHARED
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device
 from ..islands.state import IslandState
 from ..training.exchange import input_exponent, write_inputs
-from ..training.hyper_parameters import set_sgd
+from ..training.hyper_parameters import set_adam, set_sgd
 from ..training.layer_state import add_to, load_layer, statistics_of, weights_of
 from ..training.layer_weights import canonical_names, merged
 from .device_program import Staged
 from .schedules import CHUNKS, build
-from .steps import PipelineError, Step
-from .worker import Loss, Message, Worker
+from .steps import PipelineError, Step, What
+from .worker import HEADER_BYTES, Loss, Message, Worker
 
 __all__ = ["Link", "Pipelined", "Ran", "StagedNetwork"]
 
@@ -68,6 +70,7 @@ class Pipelined:
     cut: names of the layers that stages after the first begin with; None: balanced by expected cycles
     chunks: stages on each device of the schedule ``interleaved``
     link: the time of messages
+    source: ``predicted`` for batches of phase GP, in which a predictor makes the gradients; None: there are none
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class Pipelined:
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config,
         devices: Mapping[int, Device], size: int, schedule: str = "1f1b", micro_batches: int = 4, *,
         cut: Sequence[str] | None = None, chunks: int = CHUNKS, link: Link | None = None, input_max: float = 1.0,
+        source: str | None = None,
     ):  # fmt: skip
         for place, device in devices.items():
             if device.config.config_hash != config.config_hash:
@@ -89,7 +93,8 @@ class Pipelined:
         plan = build(schedule, size, micro_batches, chunks=chunks)
         images = micro_batch_size(batch, micro_batches)
         graph = graph_of(module, self.inputs, images, config)
-        self.staged = Staged(graph, images, config, plan, cut)
+        gp = build(schedule, size, micro_batches, (GP,), chunks) if source else None
+        self.staged = Staged(graph, images, config, plan, cut, source, gp)
         self._names = canonical_names(module, graph)
         known = {name for layer in graph.layers if layer.weighted for name in (*layer.parameters, *layer.buffers[:2])}
         self._host_state = IslandState((), [name for name in self._names.values() if name not in known])
@@ -97,8 +102,11 @@ class Pipelined:
         self.ran: list[Ran] = []
         self.sent_bytes = 0
 
-    def load_state(self, state: Mapping) -> None:
-        """Install the network with the weights of a state dict and zero momentum; the next batch must calibrate."""
+    def load_state(self, state: Mapping, seed: int = 0) -> None:
+        """Install the network with the weights of a state dict and zero momentum; the next batch must calibrate.
+
+        ``seed`` decides the predictor's first weights.
+        """
         width = self.staged.config.operand_width
         exponents = dict(zip(self.staged.graph.inputs, (input_exponent(e, width) for e in self.inputs), strict=True))
         for worker in self.workers:
@@ -110,6 +118,7 @@ class Pipelined:
             for layer in worker.compiled.layers:
                 if layer.weighted:
                     load_layer(worker.device, worker.compiled.slots[0], layer, state, width)
+            worker.gradient_state.load(worker.device, seed)
         self._host_state.load(state)
 
     def set_hyper(self, learning_rate: float, momentum: float, weight_decay: float) -> None:
@@ -117,8 +126,15 @@ class Pipelined:
         for worker in self.workers:
             set_sgd(worker.device, learning_rate, momentum, weight_decay)
 
-    def _begin(self, x: np.ndarray, loss: Loss, calibrate: bool) -> None:
-        """Write the input, and get the devices ready for a batch."""
+    def set_adam(self, learning_rate: float) -> None:
+        """Set the parameters of the predictor's Adam for the batches from now on."""
+        for worker in self.workers:
+            set_adam(worker.device, learning_rate)
+
+    def _begin(self, x: np.ndarray, loss: Loss, calibrate: bool, phase: int) -> None:
+        """Write the input, and get the devices ready for a batch; raises PipelineError for a phase that it can't be."""
+        if phase != WARMUP and (calibrate or not self.staged.gp):
+            raise PipelineError(f"phase = {phase} needs a source of gradients, and a batch before that calibrates")
         passes = 1 if calibrate else self.staged.schedule.micro_batches
 
         def share(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
@@ -127,7 +143,7 @@ class Pipelined:
         for worker in self.workers:
             if worker.compiled.input_bytes:
                 write_inputs(worker.memory(), worker.device, self.inputs, [x], 0)
-            worker.begin(share, calibrate)
+            worker.begin(share, calibrate, phase)
         counted = [name for layer in self.staged.graph.layers if layer.kind is Kind.NORM for name in layer.buffers[2:]]
         self._host_state.count(counted, passes)
         self.ran, self.sent_bytes = [], 0
@@ -177,6 +193,7 @@ class StagedNetwork(Pipelined):
 
     def __init__(self, module, inputs, batch: int, config: Config, devices: Sequence[Device], *args, **options):
         super().__init__(module, inputs, batch, config, dict(enumerate(devices)), len(devices), *args, **options)
+        self._free = [0.0] * len(self.workers)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
@@ -186,14 +203,18 @@ class StagedNetwork(Pipelined):
         """SHA-256 as one device has it; equal after equal training."""
         return self._hash(self._bits())
 
-    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False) -> None:
+    def train(
+        self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP, follows: bool = False
+    ) -> None:  # fmt: skip
         """Train a batch. Gradients are those of the mean loss of a micro-batch; the batch's loss is their mean.
 
-        A batch that calibrates has the first micro-batch alone.
+        A batch that calibrates has the first micro-batch alone. One of phase GP never calls ``loss``. The clocks begin
+        at 0, or go on from the batch before that it ``follows``: each device begins as soon as it is free.
         """
-        self._begin(x, loss, calibrate)
+        self._begin(x, loss, calibrate, phase)
         arrived: list[dict[tuple[str, int], tuple[Message, float]]] = [{} for _ in self.workers]
-        free = [0.0] * len(self.workers)
+        free = self._free = self._free if follows else [0.0] * len(self.workers)
+        shared: dict[str, int] = {}
         while any(worker.next for worker in self.workers):
             before = len(self.ran)
             for place, worker in enumerate(self.workers):
@@ -202,7 +223,10 @@ class StagedNetwork(Pipelined):
                     for message, _ in messages:
                         worker.take(message)
                     begin = max([free[place], *(at for _, at in messages)])
+                    sees = calibrate and step.what in (What.FORWARD, What.LEARN)  # each layer finds them anew
+                    worker.share(shared if sees else {})
                     sent, cycles = worker.run()
+                    shared |= worker.shared if sees else {}
                     free[place] = begin + cycles
                     self.ran.append(Ran(place, step, begin, free[place]))
                     for message in sent:
@@ -213,6 +237,23 @@ class StagedNetwork(Pipelined):
             if len(self.ran) == before:
                 heads = "; ".join(f"device {w.place} at {w.next}" for w in self.workers if w.next)
                 raise PipelineError(f"the devices wait for each other: {heads}")
+        if self.staged.gp and phase != GP:
+            self._agree()
+
+    def _agree(self) -> None:
+        """Make exponents equal that all layers share, as one device has them from the maxima of all layers.
+
+        Then the next batch may begin. (A stage whose values are all zero lowers its own exponent by a fixed step. One
+        device wouldn't see that; here it counts if the others have fallen by more in one batch.)
+        """
+        seen = [worker.shared for worker in self.workers]
+        found = {name: max(each[name] for each in seen if name in each) for name in SHARED}
+        for worker in self.workers:
+            worker.share(found)
+        if len(self.workers) > 1:
+            n_bytes = HEADER_BYTES * len(found)
+            self.sent_bytes += n_bytes * len(self.workers) * (len(self.workers) - 1)
+            self._free = [max(self._free) + self.link.cycles(n_bytes)] * len(self.workers)
 
 
 class _Bits:

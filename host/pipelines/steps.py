@@ -22,6 +22,10 @@ class What(StrEnum):
     BACKWARD_INPUT = "I"
     BACKWARD_WEIGHT = "W"
     UPDATE = "U"
+    LEARN = "L"
+    """A stage adds to the predictor's gradient; in programs alone, as ADAM is."""
+    ADAM = "A"
+    """A device updates its copy of the predictor."""
     IDLE = "-"
 
 

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...spec.config import Config
-from ...spec.phases import WARMUP
+from ...spec.phases import GP, WARMUP
 from ...spec.registers import Status
+from ..compiler.compiler import ON_CHIP
 from ..compiler.graph import Graph
+from ..compiler.predictor_steps import GRADIENTS
 from ..compiler.tensors import Tensor
 from ..compiler.values import Value
 from ..devices.device import Device
 from ..islands.tensor_access import read_tensor, write_tensor
 from ..training.exchange import read_results, write_loss_gradients
+from ..training.gradient_state import GradientState, gradient_state
 from .device_program import DeviceProgram, Staged
+from .shared_predictor import BATCH_END, StatePart
 from .steps import PipelineError, Step, What
 
 __all__ = ["HEADER_BYTES", "Loss", "Memory", "Message", "Worker"]
@@ -28,7 +32,7 @@ HEADER_BYTES = 8
 
 @dataclass(frozen=True)
 class Message:
-    """A tensor on its way to the stage that reads it."""
+    """A tensor on its way to the stage that reads it; the predictor's gradient is of the micro-batch BATCH_END."""
 
     tensor: str
     micro_batch: int
@@ -68,12 +72,15 @@ class Worker:
     Attributes
     ----------
     compiled: layers, memory and programs
+    gradient_state: the device's copy of the predictor, if there is one
     done: steps of the batch that have been run
     """
 
     def __init__(self, staged: Staged, place: int, device: Device):
         self.staged, self.place, self.device = staged, place, device
         self.compiled: DeviceProgram = staged.devices[place]
+        held = StatePart(staged.config, staged.source, self.compiled.slots[0], self.compiled.copies)
+        self.gradient_state: GradientState = gradient_state(held)
         self.done = 0
         self._steps: Sequence[Step] = ()
 
@@ -91,18 +98,22 @@ class Worker:
             raise PipelineError(
                 f"device {self.place} of the pipeline needs {plan.n_bytes} bytes of memory, it has {device.memory_size}"
             )
-        for program in (compiled.program, compiled.calibrating):
+        for program in filter(None, (compiled.program, compiled.calibrating, compiled.gp)):
             device.write(program.address, program.words())
-        regions = [plan.region(group) for group in ("state", "activations")]
+        regions = [plan.region(group) for group in ("state", ON_CHIP, "activations")]
         device.set_regions([(first, end) for first, end in regions if first < end])
         if compiled.input_bytes:
             device.set_ring(plan["inputs"].address, self.memory().entry_bytes, 1)
+        self.gradient_state.install(device)
 
-    def begin(self, loss: Loss, calibrate: bool = False) -> None:
+    def begin(self, loss: Loss, calibrate: bool = False, phase: int = WARMUP) -> None:
         """Get ready for a batch; inputs are in memory already."""
         self._program = self.compiled.calibrating if calibrate else self.compiled.program
         self._steps = self.compiled.calibrating_steps if calibrate else self.compiled.steps
-        self._calibrate, self._loss, self.done = calibrate, loss, 0
+        if phase == GP:
+            assert self.compiled.gp is not None, "there is no source of gradients for GP"
+            self._program, self._steps = self.compiled.gp, self.compiled.gp_steps
+        self._calibrate, self._loss, self._phase, self.done = calibrate, loss, phase, 0
         self._results: dict[int, list[np.ndarray]] = {}
 
     @property
@@ -114,8 +125,12 @@ class Worker:
     def needs(self) -> set[tuple[str, int]]:
         """Tensors, each with its micro-batch, that must come before the next step."""
         step = self.next
-        if step is None or step.micro_batch is None:
+        if step is None or step.what is What.UPDATE:
             return set()
+        if step.micro_batch is None:
+            writer = 0 if step.what is What.ADAM else step.stage + 1
+            there = writer < self.staged.schedule.stages and self.staged.device_of(writer) != self.place
+            return {(name, BATCH_END) for name in GRADIENTS} if there else set()
         crossings = self.staged.sections.received(step.what, step.stage)
         return {(each.tensor, step.micro_batch) for each in crossings if self.staged.has_message(each)}
 
@@ -127,8 +142,18 @@ class Worker:
 
     def run(self) -> tuple[list[Message], int]:
         """Run the next step; returns the messages that it sends, and the device's cycles."""
-        before = self.device.counters(WARMUP)["cycles"]
-        return self._run(), self.device.counters(WARMUP)["cycles"] - before
+        before = self.device.counters(self._phase)["cycles"]
+        return self._run(), self.device.counters(self._phase)["cycles"] - before
+
+    @property
+    def shared(self) -> dict[str, int]:
+        """Exponents of the predictor's tensors that this device has seen maxima of."""
+        return {name: self._exponent(name) for name in self.compiled.tracked[self._calibrate]}
+
+    def share(self, exponents: Mapping[str, int]) -> None:
+        """Set exponents of the predictor's tensors."""
+        for name, exponent in exponents.items():
+            self.device.set_exponents(self.compiled.slots[0][name].number, exponent)
 
     def _run(self) -> list[Message]:
         step, device = self.next, self.device
@@ -141,19 +166,30 @@ class Worker:
         if self.done:
             device.resume()
         else:
-            device.start(self._program, WARMUP, 1, self._calibrate)
+            device.start(self._program, self._phase, 1, self._calibrate)
         status = device.wait()
         self.done += 1
         if bool(status & Status.DONE) != (self.next is None):
             raise PipelineError(f"device {self.place} stopped at another place than after {step}")
         if step.micro_batch is None:
-            return []
-        if last and step.what is What.FORWARD:
+            return [self._message(name, BATCH_END, reader, True) for reader in self._learners(step)
+                    for name in GRADIENTS]  # fmt: skip
+        if last and step.what is What.FORWARD and self._phase != GP:
             self._results[step.micro_batch] = read_results(self.memory(step.micro_batch), device)
         sent = [each for each in self.staged.sections.sent(step.what, step.stage) if self.staged.has_message(each)]
         return [self._message(each.tensor, step.micro_batch, each.reader, each.backward) for each in sent]
 
+    def _learners(self, step: Step) -> list[int]:
+        """Stages on other devices that get the predictor's gradient after a step: the one before, at the end all."""
+        if step.what is not What.LEARN:
+            return []
+        devices = self.staged.schedule.devices
+        readers = [step.stage - 1] if step.stage else range(devices)
+        return [stage for stage in readers if self.staged.device_of(stage) != self.place]
+
+    def _exponent(self, name: str) -> int:
+        return self.device.exponents(self.compiled.slots[0][name].number)[0]
+
     def _message(self, name: str, micro_batch: int, reader: int, backward: bool) -> Message:
         tensor = self.compiled.tensors(micro_batch)[name]
-        exponent, _ = self.device.exponents(tensor.number)
-        return Message(name, micro_batch, reader, backward, exponent, read_tensor(self.device, tensor))
+        return Message(name, micro_batch, reader, backward, self._exponent(name), read_tensor(self.device, tensor))

@@ -6,13 +6,15 @@ programs copy them there from tensors called ``staging``, and back.
 
 from collections.abc import Mapping
 from dataclasses import astuple
+from typing import Protocol
 
 import numpy as np
 
+from ...spec.config import Config
 from ...spec.numerics import CHANNELS, EXP_MIN, KERNEL, UNIT_FRACTION, WINDOWS, unpredicted
 from ...spec.phases import EVALUATION
 from ...spec.schedule import State
-from ..compiler.compiler import Compiled
+from ..compiler.gradient_source import GradientSource
 from ..compiler.predictor import PREDICTION_EXPONENT, PREDICTOR_LOAD, PREDICTOR_SAVE, Predictor
 from ..compiler.quantise import master_exponent, split_master
 from ..compiler.substitutes import Substitute
@@ -20,6 +22,7 @@ from ..compiler.tensors import KEPT_SHIFT, Tensor, layer_tensor, predictor_tenso
 from ..compiler.window_sums import windows_table
 from ..devices.device import Device
 from ..islands.tensor_access import read_tensor, write_tensor, zero_tensor
+from ..program import Program
 
 __all__ = ["GradientState", "first_weights", "gradient_state"]
 
@@ -27,10 +30,28 @@ FIRST_EXPONENT = -24
 """Exponent of kept gradients while they are zero: those of 2^-71 to 2^-9 an LSB can be added in calibration."""
 
 
+class Held(Protocol):
+    """What a device has of a source of gradients: a compiled network, or a device's part of a pipeline.
+
+    ``tensors`` by name, ``copies``: the source's own programs, ``window``: addresses of the predictor memory.
+    """
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def source(self) -> GradientSource: ...
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+    @property
+    def copies(self) -> Mapping[str, Program]: ...
+    @property
+    def window(self) -> range: ...
+
+
 class GradientState:
     """State of a source that has none: true gradients only."""
 
-    def __init__(self, compiled: Compiled):
+    def __init__(self, compiled: Held):
         self.compiled = compiled
 
     def install(self, device: Device) -> None:
@@ -91,7 +112,7 @@ class ScheduledState(GradientState):
 class SubstituteState(ScheduledState):
     """Gradients kept from earlier batches."""
 
-    def __init__(self, compiled: Compiled, source: Substitute):
+    def __init__(self, compiled: Held, source: Substitute):
         super().__init__(compiled)
         self.source = source
         self.places = {name: name for name in source.kept}
@@ -108,7 +129,7 @@ class SubstituteState(ScheduledState):
 class PredictorState(ScheduledState):
     """The predictor's weights and moments, and the marks of weights that have no prediction."""
 
-    def __init__(self, compiled: Compiled, source: Predictor):
+    def __init__(self, compiled: Held, source: Predictor):
         super().__init__(compiled)
         self.source = source
         staged = {"weight": "staging"}
@@ -162,19 +183,24 @@ class PredictorState(ScheduledState):
         device.wait()
 
     def _write_constants(self, device: Device) -> None:
-        """Mark all weights as not predicted; predictions leave the marks of biases. Write the tables of windows."""
+        """Mark all weights as not predicted; predictions leave the marks of biases. Write the tables of windows.
+
+        A device of a pipeline has the tensors of its own layers alone.
+        """
         for name, (height, columns) in self.source.windows.items():
+            if name not in self.compiled.tensors:
+                continue
             table, exponent = windows_table(self.source.batch, height, columns, self.compiled.config.operand_width)
             write_tensor(device, self.tensor(name), table)
             device.set_exponents(self.tensor(name).number, exponent)
         mark = unpredicted(self.compiled.config.operand_width)
-        for layer in self.source.layers:
-            tensor = self.tensor(layer_tensor(layer, "predicted"))
+        names = [layer_tensor(layer, "predicted") for layer in self.source.layers]
+        for tensor in (self.tensor(name) for name in names if name in self.compiled.tensors):
             write_tensor(device, tensor, np.full(tensor.shape, mark, tensor.dtype))
 
 
-def gradient_state(compiled: Compiled) -> GradientState:
-    """The state of a compiled network's source of gradients."""
+def gradient_state(compiled: Held) -> GradientState:
+    """The state of a source of gradients on a device."""
     match compiled.source:
         case Predictor():
             return PredictorState(compiled, compiled.source)

@@ -15,6 +15,8 @@ from adagp.host.pipelines.cutting import balanced, cut_at
 from adagp.host.pipelines.staged_network import Link, StagedNetwork
 from adagp.host.pipelines.steps import PipelineError, What
 from adagp.host.pipelines.timing import timed
+from adagp.host.pipelines.worker import Worker
+from adagp.spec.phases import BP, GP, WARMUP
 from pipelined import (
     BATCH,
     IMAGE,
@@ -23,12 +25,14 @@ from pipelined import (
     MICRO_BATCHES,
     N_CLASSES,
     PARTS,
+    PHASES,
     SEED,
     SWITCHED,
     TINY,
     made,
     one_device,
     several_devices,
+    source_of,
 )  # fmt: skip
 from torch import nn
 
@@ -41,7 +45,8 @@ SCHEDULES = {"gpipe": 2, "1f1b": 4, "zb-h1": 3, "interleaved": 2}
 def staged(kind, schedule, make=None, **options):
     config = KINDS[kind][1]
     devices = [make() if make else GoldenDevice(config, MEMORY) for _ in range(SCHEDULES[schedule])]
-    return StagedNetwork(made(kind), IMAGE, BATCH, config, devices, schedule, MICRO_BATCHES, chunks=PARTS, **options)
+    options = {"chunks": PARTS, "source": source_of(kind), **options}
+    return StagedNetwork(made(kind), IMAGE, BATCH, config, devices, schedule, MICRO_BATCHES, **options)
 
 
 @cache
@@ -52,18 +57,50 @@ def expected_of(kind):
 
 @pytest.mark.parametrize(("kind", "schedule"), [
     *(("plain", name) for name in SCHEDULES), ("skipping", "gpipe"), ("skipping", "interleaved"),
+    ("predicted", "1f1b"), ("predicted", "interleaved"), ("predicted-skipping", "zb-h1"),
 ])  # fmt: skip
 def test_bits_are_those_of_one_device(kind, schedule):
     pipeline, expected = staged(kind, schedule), expected_of(kind)
-    found = list(several_devices(pipeline, made(kind).state_dict()))
+    found = list(several_devices(pipeline, made(kind).state_dict(), kind))
     assert [weights for weights, _ in found] == [weights for weights, _ in expected]
-    assert len({weights for weights, _ in found}) == 3
+    assert len({weights for weights, _ in found}) == len(PHASES[kind])
     for name, value in expected[-1][1].items():
         if value.is_floating_point():
             assert torch.equal(found[-1][1][name], value), name
     assert pipeline.sent_bytes > 0
-    for place, steps in enumerate(pipeline.staged.schedule.lists):
+    plan = pipeline.staged.gp if PHASES[kind][-1] == GP else pipeline.staged.schedule
+    for place, steps in enumerate(plan.lists):
         assert [ran.step for ran in pipeline.ran if ran.device == place] == list(steps)
+
+
+@pytest.mark.parametrize(("schedule", "bp"), [("gpipe", 21), ("1f1b", 21), ("zb-h1", 15)])
+def test_a_batch_takes_the_steps_of_the_schedule(monkeypatch, schedule, bp):
+    """Four equal stages and micro-batches: GP batches leave no gap, and a BP batch follows at once."""
+    units = {What.FORWARD: 1, What.BACKWARD: 2, What.BACKWARD_INPUT: 1, What.BACKWARD_WEIGHT: 1}
+    run = Worker.run
+
+    def timed_run(worker):
+        step = worker.next
+        return run(worker)[0], units.get(step.what, 0)
+
+    monkeypatch.setattr(Worker, "run", timed_run)
+    config = KINDS["predicted"][1]
+    pipeline = StagedNetwork(
+        made("predicted"), IMAGE, 4, config, [GoldenDevice(config, MEMORY) for _ in range(4)], schedule, 4,
+        source="predicted",
+    )  # fmt: skip
+    pipeline.load_state(made("predicted").state_dict())
+    images, ends = np.random.default_rng(SEED).uniform(-1, 1, (4, *IMAGE)), []
+
+    def loss(micro_batch, results):
+        return [np.full_like(results[0], 2.0**-micro_batch)]
+
+    for phase, follows in ((WARMUP, False), (BP, False), (GP, False), (GP, True), (BP, True)):
+        pipeline.train(images, loss, calibrate=not ends, phase=phase, follows=follows)
+        ends.append(pipeline.cycles)
+    _, alone, first, second, last = ends
+    assert (alone, second - first, last - second + 3) == (bp, 4, bp)  # a batch ends three steps after the next begins
+    assert last == 4 + 4 + bp
 
 
 @contextlib.contextmanager
