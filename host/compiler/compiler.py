@@ -28,7 +28,10 @@ from .sources import source_of
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
 
-__all__ = ["ON_CHIP", "Compiled", "add_on_chip", "assembled", "check_length", "check_numbers", "compile_network", "declared_tensors"]
+__all__ = [
+    "ON_CHIP", "Compiled", "add_on_chip", "assembled", "check_length", "check_numbers", "compile_network",
+    "declared_tensors",
+]  # fmt: skip
 
 CALIBRATING = "calibrating"
 """Name of the program of the batch that calibrates, if it isn't that of all batches."""

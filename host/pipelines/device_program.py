@@ -159,7 +159,7 @@ class Staged:
         made = {name: program(name) for name in commands}
         return DeviceProgram(
             layers, steps, tensors, plan, made["program"], made["calibrating"], calibrating, entry, made.get("gp"),
-            gp_steps, {name: made[name] for name in self.source.programs()}, 
+            gp_steps, {name: made[name] for name in self.source.programs()},
             {name == "calibrating": tracked(commands[name]) for name in ("program", "calibrating")},
         )  # fmt: skip
 

@@ -83,9 +83,9 @@ class RankNetwork(Pipelined):
             if theirs != made[self.rank]:
                 raise PipelineError(f"rank {rank} has another network, schedule or configuration than rank {self.rank}")
 
-    def load_state(self, state: Mapping) -> None:
+    def load_state(self, state: Mapping, seed: int = 0) -> None:
         """Install the network, as :class:`~adagp.host.pipelines.staged_network.Pipelined` does."""
-        gathered(self.rank, partial(super().load_state, state))
+        gathered(self.rank, partial(super().load_state, state, seed))
 
     def set_hyper(self, learning_rate: float, momentum: float, weight_decay: float) -> None:
         """Set the parameters of SGD for the batches from now on."""
