@@ -175,21 +175,23 @@ ONE_DEVICE = PipelineOptions()
 
 
 def _stages(expected: "Expected", title: str) -> Table:
-    table = Table("stage", "device", "layers", title=f"{title}: expected speed-up {expected.speedup:.2f}")
+    title = f"{title}: expected speed-up {expected.speedup:.2f}"
+    table = Table("stage", "layers", title=title, collapse_padding=True, pad_edge=False)
     for column in ("cycles", "share", "link bytes", "held", "memory"):
         table.add_column(column, justify="right")
+    several = len(expected.stages) > len({row.device for row in expected.stages})
     for row in expected.stages:
-        first, last = row.layers[0], row.layers[-1]
-        layers = first if first == last else f"{first} .. {last}"
+        stage = f"{row.stage} on {row.device}" if several else f"{row.stage}"
+        layers = " .. ".join(dict.fromkeys((row.layers[0], row.layers[-1])))
         table.add_row(
-            str(row.stage), str(row.device), layers, f"{row.cycles:,}", f"{100 * row.share:.1f} %",
-            f"{row.link_bytes:,}", str(row.held), f"{row.memory_bytes / 1e6:.2f} MB",
+            stage, layers, f"{row.cycles:,}", f"{100 * row.share:.1f} %", f"{row.link_bytes:,}", str(row.held),
+            f"{row.memory_bytes / 1e6:.2f} MB",
         )  # fmt: skip
     return table
 
 
 def _work(found: dict) -> Table:
-    table = Table("device", "stages", title="devices, in a batch that doesn't calibrate")
+    table = Table("device", "stages", title="a batch that doesn't calibrate")
     for column in ("cycles", "idle"):
         table.add_column(column, justify="right")
     for place, idle in enumerate(found["idle_shares"]):
