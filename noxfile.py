@@ -51,7 +51,11 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests; arguments go to pytest, e.g. ``nox -s tests -- tb/unit -k drain``."""
-    session.run("pytest", *(session.posargs or ["-n", "2", "--dist", "worksteal"]))
+    short = {
+        "OMP_NUM_THREADS": "1",  # two workers with PyTorch's two threads each would wait for one another
+        "ADAGP_OPTIMISATION": "-O1",  # tests compile simulators for longer than they run them
+    }
+    session.run("pytest", *(session.posargs or ["-n", "2", "--dist", "worksteal"]), env=short)
 
 
 @nox.session

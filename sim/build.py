@@ -39,6 +39,10 @@ COMPILE = (
     "-DVL_USER_STOP", "-DVL_USER_FATAL", "-DVL_TIME_CONTEXT",
 )  # fmt: skip
 TRACE = ("--trace-fst", "--no-trace-params")
+LEVEL = "ADAGP_OPTIMISATION"
+"""Environment variable with the compiler's level of optimisation for simulators; -O2 if there is none."""
+LARGE_BYTES = 100_000
+"""Sources of this size are compiled alone, side by side."""
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 RUNTIME_TRACE = ("verilated_fst_c.cpp",)
 RUNTIME_COVERAGE = ("verilated_cov.cpp",)
@@ -86,6 +90,18 @@ def lint(path: Path) -> list[str]:
     """
     flags = ("--lint-only", "-Wall", "-Wno-fatal", "--default-language", "1364-2005", "--top-module", "adagp")
     return [line for line in _verilator(*flags, HERE / "lint.vlt", path).splitlines() if line.startswith("%")]
+
+
+def _bundle(sources, folder):
+    """Large ``sources`` and bundles of the small ones, whose compilation is mostly that of their headers."""
+    large = [source for source in sources if source.stat().st_size > LARGE_BYTES]
+    bundles = []
+    for name, slow in (("small", False), ("small__Slow", True)):
+        small = [source for source in sources if source not in large and ("__Slow" in source.name) == slow]
+        if small:
+            bundles.append(folder / f"{name}.cpp")
+            bundles[-1].write_text("".join(f'#include "{source.name}"\n' for source in small))
+    return large + bundles
 
 
 def _optimise(source, level):
@@ -143,7 +159,9 @@ def library(
     machine = _run([compiler, "-march=native", "-Q", "--help=target"], env=width)  # what native means here
     tools = (version("verilator"), _run([compiler, "--version"]), machine)
     drivers = [(HERE / name).read_bytes() for name in (driver, *HEADERS, *["coverage.py"] * bool(coverage))]
-    key = digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags)
+    slow = coverage or trace  # thrice the code: compiling it takes longer than running it
+    level = "-O1" if slow else os.environ.get(LEVEL, "-O2")
+    key = digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags, level)
     with entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
         if scratch:
             start = time.monotonic()
@@ -156,9 +174,9 @@ def library(
             made = sorted((scratch / "c++").glob("*.cpp"))
             if coverage:
                 points.save(path.with_suffix(".json"), points.take(made))
+            made = _bundle(made, scratch / "c++")
             _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
             made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
-            level = "-O1" if coverage or trace else "-O2"  # thrice the code: compiling it takes longer than running it
             objects = _objects(compiler, made_flags, [*made, HERE / driver], scratch / "objects", level)
             _run([compiler, "-shared", "-o", scratch / "out.so", *objects, *runtime, "-pthread"])
             (scratch / "out.so").rename(path)

@@ -111,9 +111,9 @@ DESIGNS = {
 
 ALONE = {
     "matmul": replace(preset("tiny"), matmul=True, n_tensors=512),
-    "dropout": replace(preset("tiny"), dropout=True, n_tensors=512, variant="max"),
+    "dropout": replace(preset("tiny"), dropout=True, depthwise=True, n_tensors=512, variant="max"),
 }
-"""Designs with one switch alone, by its name."""
+"""Designs without the other switches, by the name of one; that with dropout has depthwise convolutions besides."""
 SEEDS = range(4)
 DRAWS = {
     "clamps": lambda draw: draw.sample([*GEMMS, *LAYERS, *DEPTHWISE], 12),
@@ -125,7 +125,7 @@ DRAWS = {
 
 
 def drawn(name, design, seed):
-    """The random program of a name of DRAWS for a design; that with this switch alone is ``alone``."""
+    """The random program of a name of DRAWS for a design; ``alone`` is that without the other switches."""
     draw = random.Random(f"{name} {design} {seed}")
     made = RandomProgram(ALONE[name] if design == "alone" else DESIGNS[design], draw)
     for opcode in DRAWS[name](draw):
