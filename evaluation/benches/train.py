@@ -68,7 +68,8 @@ def plant_fault(source: str) -> str:
 def training_macs(network: Network, batches: int) -> int:
     """MACs of a run, from layer shapes alone; the first batch, which calibrates, is computed twice.
 
-    Zeros of the padding count. In the gradient of the input, a pixel meets the taps that a stride leaves to it.
+    Zeros of the padding count. In the gradient of the input, a pixel meets the taps that a stride leaves to it; one of
+    a map that the kernel covers, its own.
     """
 
     def met(size, kernel, padding, stride):
@@ -82,7 +83,9 @@ def training_macs(network: Network, batches: int) -> int:
         if place:
             rows = met(layer.h, layer.r, layer.pad_y, layer.stride)
             columns = met(layer.w, layer.s, layer.pad_x, layer.stride)
-            total += network.batch * rows * columns * layer.c * layer.q  # gradient of the input
+            covered = (layer.h, layer.w, pixels) == (layer.r, layer.s, network.batch) and not layer.pad_y | layer.pad_x
+            pairs = taps if covered else rows * columns
+            total += network.batch * pairs * layer.c * layer.q  # gradient of the input
     return total * (batches + 1)
 
 

@@ -27,6 +27,7 @@ from .predictor_steps import calibrated_once
 from .sources import source_of
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
+from .whole_map import as_pixel
 
 __all__ = [
     "ON_CHIP", "Compiled", "add_on_chip", "assembled", "check_length", "check_numbers", "compile_network",
@@ -266,6 +267,7 @@ def assembled(
     name = step.name or layers[step.layer].name
     if step.opcode not in (Opcode.UPDATE, Opcode.ADAM):
         fields |= step.shape if step.shape is not None else {"n": batch, **layers[step.layer].geometry()}
+        fields = as_pixel(step.opcode, fields)
         fields |= choose_mapping(Command(step.opcode, fields), config, name, dataflow).fields()
     return Line(Command(step.opcode, fields), name, apart=step.group is not None)
 
