@@ -64,7 +64,13 @@ class Board {
         cycles = 0;
     }
 
-    ~Board() { top_.final(); }
+    ~Board() {
+        enter();
+        top_.final();
+    }
+
+    // The runtime takes this board's context for the thread's, and no longer that of the last one opened.
+    void enter() { Verilated::threadContextp(&context_); }
 
     void step(bool running = true) {
         top_.clk = 0;
@@ -102,6 +108,7 @@ EXPORT void board_close(Board* b) { delete b; }
 EXPORT int board_exchange(
     Board* b, const uint16_t* bytes, unsigned count, uint64_t cycles, uint8_t* taken, unsigned room
 ) {
+    b->enter();
     b->uart.to_send.insert(b->uart.to_send.end(), bytes, bytes + count);
     try {
         while (cycles--) b->step();

@@ -36,7 +36,13 @@ class Simulation {
         hold_reset(RESET_CYCLES);
     }
 
-    ~Simulation() { top_.final(); }
+    ~Simulation() {
+        enter();
+        top_.final();
+    }
+
+    // The runtime takes this simulation's context for the thread's, and no longer that of the last one opened.
+    void enter() { Verilated::threadContextp(&context_); }
 
 #ifdef TRACE
     void open_trace(const char* path) {
@@ -161,9 +167,10 @@ class Simulation {
     void drive(const Slave& s) { drive_memory(top_, s); }
 };
 
-// Runs `body`; -1 and the reason in `message` where it throws.
+// Runs `body` of a simulation; -1 and the reason in `message` where it throws.
 template <typename Body>
 int guarded(Simulation* simulation, Body body) {
+    simulation->enter();
     try {
         return static_cast<int>(body());
     } catch (const std::exception& error) {

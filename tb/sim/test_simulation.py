@@ -52,6 +52,16 @@ def test_two_widths_in_one_process(tmp_path):
             assert device.dram_totals.read_bytes == size
 
 
+def test_simulations_of_one_design_end_in_any_order():
+    script = (
+        "from adagp.sim import Simulation; from adagp.spec.presets import preset; "
+        "one, two, three = (Simulation(preset('tiny')) for _ in range(3)); "
+        "three.close(); one.step(100); one.close(); two.close(); print('all closed')"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    assert ran.stdout == "all closed\n", ran.stderr
+
+
 def test_strobes(tmp_path):
     config = preset("tiny")
     with simulation(config, tmp_path) as device:
