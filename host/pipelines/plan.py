@@ -36,8 +36,8 @@ class Plan:
         parts = settings.micro_batches
         if settings.predicts:
             raise PipelineError(
-                f"variant = {settings.variant!r} with devices = {self.devices}: several devices train without predicted"
-                " gradients, the variant must be 'baseline'"
+                f"variant = {settings.variant!r} with devices = {self.devices}: the variant must be 'baseline'; several"
+                " devices predict gradients in programs with StagedNetwork alone (docs/pipelines.md)"
             )
         if device not in ("sim", "golden"):
             raise PipelineError(f"device = {device!r}: several devices are simulated, by `sim` or `golden`")
