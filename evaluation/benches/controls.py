@@ -43,8 +43,9 @@ from ...spec.phases import PHASE_NAMES
 from ...spec.presets import preset
 from ...spec.schedule import SOURCES, Schedule, State, following
 from ..instruments.batch_cycles import batch_cycles
+from ..instruments.paired_runs import digest, validation
 from ..instruments.results import FOLDER, write_results
-from .numerics import best_rate, digest, validation
+from .numerics import best_rate
 
 __all__ = ["METHODS", "Run", "costs", "equal_epochs", "figures", "half_size", "main", "settings_of", "train"]
 

@@ -6,11 +6,11 @@ int16's noise is larger, as it rounds in every batch (``results/numerics_control
 
 Each pair of runs has the same initial weights, order of images, schedule and SGD. The learning rate is the one with
 which fp32 does best on validation images, other seeds than those of the comparison: test images choose nothing.
-A finished run is kept in ``build/bench_numerics``: a bench that was stopped goes on after the last one.
+A finished run is kept in ``build/bench_numerics``: a bench that was stopped goes on after the last one. A finished
+case of ``--graphs`` or ``--control`` is in the results.
 """
 
 import argparse
-import hashlib
 import json
 import math
 import statistics
@@ -18,48 +18,30 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from rich.progress import Progress
-from torch import nn
-from torch.nn.functional import cross_entropy
 
 from ...gen.files import write_atomically
 from ...gen.provenance import commit, provenance
 from ...host.console import writable
 from ...host.training.data import Dataset, load_dataset
-from ...host.training.inference import evaluate
-from ...host.training.models import build_model
-from ...host.training.network import Network
-from ...host.training.session import open_session
 from ...host.training.settings import TrainSettings
 from ...host.training.sources import model_sources, training_sources
-from ...host.training.trainer import Trainer
-from ...spec.commands import Opcode, Phase
-from ...spec.opcodes import COMPUTE
-from ...spec.operands import operands
 from ...spec.presets import preset
-from ..instruments.results import FOLDER, write_results
+from ..instruments.paired_runs import digest, run_float, run_integer, validation
+from ..instruments.results import FOLDER, merge_results, write_results
 
-__all__ = [
-    "CASES", "GRAPHS", "Case", "best_rate", "digest", "figures", "main", "move", "results_per_batch", "run_float",
-    "run_integer", "validation",
-]  # fmt: skip
+__all__ = ["CASES", "GRAPHS", "Case", "best_rate", "figures", "main"]
 
 SEEDS = range(5)
 TUNING_SEEDS = range(100, 103)
 LEARNING_RATES = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
-VALIDATION_IMAGES = 5000
-"""Images after the training images that choose a learning rate; where there are none, a fifth of the training images
-stands aside for it."""
 KINDS = ("fp32", "int16")
 CONTROL = ("fp32", "moved")
 MOVED = 2.0**-16
 """Part of each initial weight by which it is moved up or down, at random."""
 WORK = Path("build/bench_numerics")
 COMMAND = "python -m adagp.evaluation.benches.numerics --data-dir FOLDER_OF_DATA"
-EVALUATION_IMAGES = 500
-"""Images that PyTorch evaluates at a time."""
 
 
 @dataclass(frozen=True)
@@ -93,89 +75,9 @@ GRAPHS = (
 )  # fmt: skip
 
 
-def move(model: nn.Module, part: float, seed: int) -> None:
-    """Move each weight up or down, at random, by a part of it."""
-    signs = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(1 + part * (2 * torch.randint(2, weight.shape, generator=signs) - 1))
-
-
-def run_float(settings: TrainSettings, dataset: Dataset, moved: float = 0.0) -> dict:
-    """A run in fp32 by PyTorch: accuracy on all test images, mean training loss of the last epoch.
-
-    ``moved``: part of each initial weight by which it is moved first.
-    """
-    model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
-    move(model, moved, settings.seed)
-    sgd = torch.optim.SGD(
-        model.parameters(), settings.learning_rate, momentum=settings.momentum, weight_decay=settings.weight_decay
-    )
-    x_NCHW = torch.from_numpy(dataset.train_x_NCHW[: settings.train_images])
-    y_N = torch.from_numpy(dataset.train_y_N[: settings.train_images])
-    steps = len(x_NCHW) // settings.batch
-    for epoch in range(settings.epochs):
-        order = np.random.default_rng([settings.seed, epoch]).permutation(len(x_NCHW))
-        loss_sum = 0.0
-        for step in range(steps):
-            images = torch.from_numpy(order[step * settings.batch : (step + 1) * settings.batch])
-            sgd.param_groups[0]["lr"] = settings.learning_rate_at(epoch * steps + step, settings.epochs * steps)
-            loss = cross_entropy(model(x_NCHW[images]), y_N[images])
-            sgd.zero_grad()
-            loss.backward()
-            sgd.step()
-            loss_sum += loss.item()
-    model.eval()
-    with torch.no_grad():
-        logits = [model(part) for part in torch.from_numpy(dataset.test_x_NCHW).split(EVALUATION_IMAGES)]
-    accuracy = np.mean(torch.cat(logits).argmax(dim=1).numpy() == dataset.test_y_N)
-    return {"test_accuracy": float(accuracy), "train_loss": loss_sum / steps}
-
-
-def results_per_batch(network: Network) -> int:
-    """Numbers that a training batch writes and that may saturate: results of commands, weights and momenta."""
-    commands = [line.command for line in network.program if line.command.phase_mask & Phase.WARMUP]
-    computed = [operands(c, network.config)["out"] for c in commands if c.opcode in COMPUTE]
-    updated = sum(c.count for c in commands if c.opcode == Opcode.UPDATE)
-    return sum(math.prod(out.shape) for out in computed) + 2 * updated
-
-
-def run_integer(settings: TrainSettings, dataset: Dataset) -> dict:
-    """The same run in int16 block floating point by the golden model, and how many results saturated."""
-    few = replace(dataset, test_x_NCHW=dataset.test_x_NCHW[:1], test_y_N=dataset.test_y_N[:1])
-    with open_session(settings, "golden") as session:
-        trainer = Trainer(settings, session.network, session.device, few)  # tests on all images only at the end
-        progress = trainer.run()
-        _, accuracy = evaluate(session.network, session.device, dataset.test_x_NCHW, dataset.test_y_N)
-        batches = settings.epochs * trainer.steps_per_epoch
-        return {
-            "test_accuracy": accuracy, "train_loss": progress.log[-1]["train_loss"],
-            "saturations": progress.counters["saturations"], "results": batches * results_per_batch(session.network),
-        }  # fmt: skip
-
-
-def validation(dataset: Dataset, train_images: int | None) -> Dataset:
-    """``dataset`` without its test images: images that training doesn't use stand in for them."""
-    total = len(dataset.train_y_N)
-    used = train_images if train_images is not None and train_images < total else total * 4 // 5
-    aside = slice(used, used + VALIDATION_IMAGES)
-    return replace(
-        dataset, train_x_NCHW=dataset.train_x_NCHW[:used], train_y_N=dataset.train_y_N[:used],
-        test_x_NCHW=dataset.train_x_NCHW[aside], test_y_N=dataset.train_y_N[aside],
-    )  # fmt: skip
-
-
 def best_rate(accuracies: dict[float, list[float]]) -> float:
     """The learning rate of the best mean accuracy, the smallest of them if there are several."""
     return max(sorted(accuracies), key=lambda rate: statistics.mean(accuracies[rate]))
-
-
-def digest(dataset: Dataset) -> str:
-    """Name of a data set with the beginning of its checksum."""
-    checksum = hashlib.sha256()
-    for array in (dataset.train_x_NCHW, dataset.train_y_N, dataset.test_x_NCHW, dataset.test_y_N):
-        checksum.update(np.ascontiguousarray(array).tobytes())
-    return f"{dataset.name} {checksum.hexdigest()[:16]}"
 
 
 def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source: str) -> dict:
@@ -200,10 +102,7 @@ def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source
 
 
 def figures(runs: dict[str, dict[str, list[dict]]]) -> tuple[dict, dict]:
-    """Figures and details of finished runs, given as lists over the seeds by case and its two kinds.
-
-    ``saturated_fraction`` is that of the case with the most.
-    """
+    """Figures and details of finished runs, given as lists over the seeds by case and its two kinds."""
     found: dict[str, float] = {}
     details: dict[str, dict] = {}
     for name, by_kind in runs.items():
@@ -223,8 +122,7 @@ def figures(runs: dict[str, dict[str, list[dict]]]) -> tuple[dict, dict]:
         }  # fmt: skip
         for kind, each in points.items():
             found[f"{name}_{kind}_accuracy"] = round(statistics.mean(each) / 100, 6)
-    saturated = [value for figure, value in found.items() if figure.endswith("_saturated_fraction")]
-    return found | ({"saturated_fraction": max(saturated)} if saturated else {}), details
+    return found, details
 
 
 def _saturated(runs: list[dict]) -> float:
@@ -271,27 +169,35 @@ def main() -> None:
     parser.add_argument("--control", action="store_true", help="these networks in fp32, from weights hardly moved")
     parser.add_argument("--output", type=writable, help="default: results/numerics.json, numerics_graphs.json, ...")
     parser.add_argument("--fresh", action="store_true", help="forget the runs of a bench that was stopped")
+    parser.add_argument("--cases", nargs="+", choices=[case.name for case in GRAPHS], metavar="NAME",
+                        help="with --graphs or --control: of %(choices)s (default: all)")  # fmt: skip
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.fresh:
         for path in WORK.glob("*.json"):
             path.unlink()
-    source, runs, tuning = commit(), {}, {}
-    cases = GRAPHS if arguments.graphs or arguments.control else CASES
-    kinds = CONTROL if arguments.control else KINDS
-    total = sum(len(case.rates) * len(TUNING_SEEDS) + len(SEEDS) * len(KINDS) for case in cases)
+    option = "control" if arguments.control else "graphs" if arguments.graphs else ""
+    if arguments.cases and not option:
+        parser.error("--cases needs --graphs or --control")
+    cases = [case for case in GRAPHS if case.name in (arguments.cases or case.name)] if option else CASES
+    kinds, source = CONTROL if arguments.control else KINDS, commit()
+    path = arguments.output or FOLDER / f"numerics{f'_{option}' * bool(option)}.json"
+    config = preset(TrainSettings(**cases[0].settings).preset)
+    origin = provenance(COMMAND + f" --{option}" * bool(option), config, list(SEEDS), source)
+    found: dict[str, float] = {}
+    details: dict[str, dict] = {}
     with Progress() as progress:
+        total = sum(len(case.rates) * len(TUNING_SEEDS) + len(SEEDS) * len(kinds) for case in cases)
         progress.add_task("runs", total=total)
         for case in cases:
-            runs[case.name], tuning[case.name] = compare(case, kinds, arguments.data_dir, source, progress)
-    found, details = figures(runs)
-    for name, found_rate in tuning.items():
-        details[name]["tuning"] = found_rate
-    config = preset(TrainSettings(**cases[0].settings).preset)
-    option = "control" if arguments.control else "graphs" if arguments.graphs else ""
-    origin = provenance(COMMAND + f" --{option}" * bool(option), config, list(SEEDS), source)
-    default = FOLDER / f"numerics{f'_{option}' * bool(option)}.json"
-    write_results(arguments.output or default, found, details, origin)
+            runs, tuning = compare(case, kinds, arguments.data_dir, source, progress)
+            of_case, about = figures({case.name: runs})
+            found, details = found | of_case, details | {case.name: about[case.name] | {"tuning": tuning}}
+            if option:
+                merge_results(path, case.name, of_case, details[case.name], origin)
+    if not option:
+        found["saturated_fraction"] = max(found[f"{case.name}_saturated_fraction"] for case in cases)
+        write_results(path, found, details, origin)
     for figure, value in found.items():
         print(f"{figure}: {value}")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from adagp.evaluation.benches import controls as bench
-from adagp.evaluation.benches.numerics import digest
+from adagp.evaluation.instruments.paired_runs import digest
 from adagp.host.training.data import load_dataset
 from adagp.host.training.settings import TrainSettings
 
