@@ -12,7 +12,7 @@ from .quantise import constant
 from .tensors import PREDICTOR, layer_tensor, predictor_tensor
 from .window_sums import SUMS, sum_steps
 
-__all__ = ["ADAM_HYPER", "BETAS", "GRADIENTS", "SHARED", "PredictorSteps", "calibrated_once"]
+__all__ = ["ADAM_HYPER", "BETAS", "GRADIENTS", "INPUTS", "SHARED", "PredictorSteps", "calibrated_once"]
 
 ADAM_HYPER = HYPER + 3
 """Hyper-parameter index of Adam's, see spec/commands.py."""
@@ -22,7 +22,9 @@ BETAS = (0.9, 0.999)
 
 GRADIENTS = tuple(predictor_tensor("gradient", name) for name in ("conv", "fc"))
 """The gradient of the predictor's layers."""
-SHARED = (*(predictor_tensor(name) for name in ("reorganised", "hidden", "hidden_gradient", "error")), *GRADIENTS)
+INPUTS = tuple(predictor_tensor(name) for name in ("reorganised", "hidden"))
+"""What it computes in the forward pass."""
+SHARED = (*INPUTS, *(predictor_tensor(name) for name in ("hidden_gradient", "error")), *GRADIENTS)
 """The predictor's tensors whose exponents all layers share."""
 
 

@@ -130,9 +130,7 @@ class Staged:
         own = sorted({step.stage for step in steps})
         ordered, gp_steps = [Step(What.FORWARD, stage, 0, 0) for stage in own], tuple[Step, ...]()
         for stage in reversed(own):
-            ordered.append(Step(What.BACKWARD, stage, 0, 0))
-            if not self.gp:
-                ordered.append(Step(What.UPDATE, stage, None, 0))
+            ordered += [Step(What.BACKWARD, stage, 0, 0), Step(What.UPDATE, stage, None, 0)]
         if self.gp:
             learning = [Step(What.LEARN, stage, None, 0) for stage in reversed(own)]
             learning.append(Step(What.ADAM, own[0], None, 0))
@@ -168,7 +166,7 @@ class Staged:
     ) -> list[Command]:
         """The commands of steps in the ``phases``; without ``parts``, of the only micro-batch.
 
-        In the batch that calibrates, a stage updates and learns layer by layer: each finds exponents that both use.
+        In the batch that calibrates, a stage updates as it learns, layer by layer: each finds exponents that both use.
         """
         found: list[Command] = []
         for number, step in enumerate(steps):
@@ -177,6 +175,8 @@ class Staged:
             number = len(parts or [0]) - 1 if step.micro_batch is None else step.micro_batch
             sections = self.sections if parts is None else parts[number]
             stage = 0 if step.what is What.ADAM else step.stage
+            if parts is None and self.gp and step.what is What.UPDATE:
+                continue
             also = (What.UPDATE,) if parts is None and step.what is What.LEARN else ()
             found += [each for each in sections.of(step.what, stage, also) if each.phases & phases]
         return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]

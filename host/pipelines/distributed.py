@@ -15,10 +15,11 @@ import torch
 from torch import distributed, nn
 
 from ...spec.config import Config
-from ...spec.phases import WARMUP
+from ...spec.phases import GP, WARMUP
 from ..compiler.values import Input
 from ..devices.device import Device
 from .relay import Relay
+from .rounds import Rounds
 from .staged_network import Pipelined, Ran
 from .steps import PipelineError, Step, What
 from .worker import Loss, Message
@@ -69,6 +70,10 @@ class RankNetwork(Pipelined):
     the device that reads it. So ``cycles`` and ``sent_bytes`` may differ between the two; bits don't.
     """
 
+    free: float
+    _rounds: Rounds
+    _runs: list[_PipelineScheduleRuntime]
+
     def __init__(
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, device: Device,
         schedule: str = "1f1b", micro_batches: int = 4, **options: Any,
@@ -91,13 +96,25 @@ class RankNetwork(Pipelined):
         """Set the parameters of SGD for the batches from now on."""
         gathered(self.rank, partial(super().set_hyper, learning_rate, momentum, weight_decay))
 
-    def train(self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP) -> None:
+    def set_adam(self, learning_rate: float) -> None:
+        """Set the parameters of the predictor's Adam for the batches from now on."""
+        gathered(self.rank, partial(super().set_adam, learning_rate))
+
+    def train(
+        self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP, follows: bool = False
+    ) -> None:  # fmt: skip
         """Train a batch, as :class:`~adagp.host.pipelines.staged_network.StagedNetwork` does."""
         try:
             self._begin(x, loss, calibrate, phase)
-            self.free, self.kept = 0.0, dict[tuple[str, int], Message]()
+            self.free = self.free if follows else 0.0
+            self.kept, self.shared, self.calibrates = dict[tuple[str, int], Message](), dict[str, int](), calibrate
+            if phase == GP:
+                self._rounds.forward()
+                return
             run = self._runs[0 if calibrate else 1]
             run.step(target=torch.zeros(run._n_microbatches), return_outputs=False)
+            if self.staged.gp:
+                self._rounds.learn()
         except Exception as error:
             raise PipelineError(_reason(self.rank, error)) from error
 
@@ -112,19 +129,22 @@ class RankNetwork(Pipelined):
     def _made(self, make: Callable[[], None]) -> list[int | str]:
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
         make()
-        if self.staged.gp:
-            raise PipelineError("predicted gradients need all devices in one process")
-        self.worker, self._relay = self.workers[0], Relay(self.staged)
+        self.worker, self._relay, self.free = self.workers[0], Relay(self.staged), 0.0
+        self._rounds = Rounds(self)
         devices, count = self.staged.devices, self.staged.schedule.micro_batches
         self._runs = [
             self._schedule([each.calibrating_steps for each in devices], 1),
             self._schedule([each.steps for each in devices], count),
         ]
-        programs = [each.digest for one in devices for each in (one.program, one.calibrating)]
+        programs = [each.digest for one in devices for each in (one.program, one.calibrating, one.gp) if each]
         return [self.staged.config.config_hash, *programs]
 
     def _schedule(self, lists: Sequence[Sequence[Step]], micro_batches: int) -> _PipelineScheduleRuntime:
-        """Torch's runtime with the steps of our lists; raises PipelineError if it would take them in another order."""
+        """Torch's runtime with the steps of our lists; raises PipelineError if it would take them in another order.
+
+        The predictor's steps, which end the lists, aren't among them.
+        """
+        lists = [[step for step in steps if step.what in _ACTIONS] for steps in lists]
         stages: list[Any] = [_Stage(self, stage) for stage in sorted({step.stage for step in lists[self.rank]})]
         made = _PipelineScheduleRuntime(stages, micro_batches, loss_fn=_no_loss, scale_grads=False)
         actions: dict[int, list[_Action | None]] = {
@@ -145,19 +165,24 @@ class RankNetwork(Pipelined):
         begin = self.free
         if vector is not None and micro_batch is not None:
             sender = stage + 1 if backward else stage - 1
-            found, time = self._relay.unpacked(sender, backward, micro_batch, vector)
+            found, time, shared = self._relay.unpacked(sender, backward, micro_batch, vector)
             self.kept |= found
+            if self.calibrates:
+                worker.share(shared)
+                self.shared |= shared
             begin = max(begin, time + self.link.cycles(self._relay.n_bytes(sender, backward)))
         for need in worker.needs:
             worker.take(replace(self.kept[need], reader=stage))
         sent, cycles = worker.run()
+        if self.calibrates and what is What.FORWARD:
+            self.shared |= worker.shared
         self.kept |= {(message.tensor, message.micro_batch): message for message in sent}
         self.free = begin + cycles
         self.ran.append(Ran(self.rank, step, begin, self.free))
         if micro_batch is None or what is What.BACKWARD_WEIGHT:
             return torch.zeros(1, dtype=torch.float64)
         self.sent_bytes += self._relay.n_bytes(stage, backward)
-        return self._relay.packed(stage, backward, micro_batch, self.kept, self.free)
+        return self._relay.packed(stage, backward, micro_batch, self.kept, self.free, self.shared)
 
 
 class _Stage(PipelineStage):

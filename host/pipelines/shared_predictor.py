@@ -5,7 +5,7 @@ one after the other, from the last to the first, as one device does. All devices
 Adam. Exponents that all layers share follow from the maxima of all of them, and so are made equal after the batch.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...spec.commands import Phase
@@ -18,7 +18,7 @@ from ..compiler.tensors import PREDICTOR, Tensor, part_of, predictor_tensor
 from ..compiler.window_sums import TABLE
 from ..program import Program
 
-__all__ = ["BATCH_END", "StatePart", "check_source", "kept", "tracked"]
+__all__ = ["BATCH_END", "StatePart", "check_source", "kept", "largest", "tracked"]
 
 BATCH_END = -1
 """The micro-batch of a message after all of them."""
@@ -51,6 +51,15 @@ def tracked(commands: Iterable[Command]) -> frozenset[str]:
     written = (command.numbers.get("out", command.operands.get("out", "")) for command in commands
                if command.fields.get("track") and command.phases & Phase.BP)  # fmt: skip
     return frozenset(written) & frozenset(SHARED)
+
+
+def largest(seen: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The exponents of shared tensors from those of devices that have seen maxima, as one device has them.
+
+    A stage whose values are all zero lowers its own exponent by a fixed step. One device wouldn't see that; here it
+    counts if the others have fallen by more in one batch.
+    """
+    return {name: max(each[name] for each in seen if name in each) for name in SHARED}
 
 
 def check_source(name: str | None, config: Config) -> None:

@@ -12,7 +12,6 @@ from ...spec.phases import GP, WARMUP
 from ..compiler.front_end import graph_of
 from ..compiler.lowering import Kind, Layer
 from ..compiler.micro_batches import micro_batch_size
-from ..compiler.predictor_steps import SHARED
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device
 from ..islands.state import IslandState
@@ -22,6 +21,7 @@ from ..training.layer_state import add_to, load_layer, statistics_of, weights_of
 from ..training.layer_weights import canonical_names, merged
 from .device_program import Staged
 from .schedules import CHUNKS, build
+from .shared_predictor import largest
 from .steps import PipelineError, Step, What
 from .worker import HEADER_BYTES, Loss, Message, Worker
 
@@ -243,11 +243,9 @@ class StagedNetwork(Pipelined):
     def _agree(self) -> None:
         """Make exponents equal that all layers share, as one device has them from the maxima of all layers.
 
-        Then the next batch may begin. (A stage whose values are all zero lowers its own exponent by a fixed step. One
-        device wouldn't see that; here it counts if the others have fallen by more in one batch.)
+        Then the next batch may begin.
         """
-        seen = [worker.shared for worker in self.workers]
-        found = {name: max(each[name] for each in seen if name in each) for name in SHARED}
+        found = largest([worker.shared for worker in self.workers])
         for worker in self.workers:
             worker.share(found)
         if len(self.workers) > 1:

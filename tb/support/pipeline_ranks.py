@@ -25,6 +25,7 @@ from pipelined import (
     loss_of,
     made,
     several_devices,
+    source_of,
 )
 from torch import distributed
 
@@ -80,7 +81,7 @@ def process(rank: int, size: int, path: str, runs: list[tuple[str, str]]) -> Non
     seen: dict = {}
     for kind, schedule in runs:
         pipeline = ranked(kind, schedule, Timed(KINDS[kind][1], MEMORY))
-        trained = list(several_devices(pipeline, made(kind).state_dict()))
+        trained = list(several_devices(pipeline, made(kind).state_dict(), kind))
         hashes = [weights for weights, _ in trained]
         torch.save(trained[-1][1], Path(path, f"{rank} {kind} {schedule}.pt"))
         steps = [[str(ran.step), ran.begin, ran.end] for ran in pipeline.ran]
@@ -130,5 +131,5 @@ def failing(device) -> None:
 
 def ranked(kind, schedule, device, **options):
     """A process' part of a network."""
-    options = {"chunks": PARTS, "link": Link(latency=30, bytes_per_cycle=4), **options}
+    options = {"chunks": PARTS, "source": source_of(kind), "link": Link(latency=30, bytes_per_cycle=4), **options}
     return RankNetwork(made(kind), IMAGE, BATCH, KINDS[kind][1], device, schedule, MICRO_BATCHES, **options)
