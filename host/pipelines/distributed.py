@@ -129,7 +129,7 @@ class RankNetwork(Pipelined):
     def _made(self, make: Callable[[], None]) -> list[int | str]:
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
         make()
-        self.worker, self._relay, self.free = self.workers[0], Relay(self.staged), 0.0
+        self.worker, self.relay, self.free = self.workers[0], Relay(self.staged), 0.0
         self._rounds = Rounds(self)
         devices, count = self.staged.devices, self.staged.schedule.micro_batches
         self._runs = [
@@ -165,12 +165,12 @@ class RankNetwork(Pipelined):
         begin = self.free
         if vector is not None and micro_batch is not None:
             sender = stage + 1 if backward else stage - 1
-            found, time, shared = self._relay.unpacked(sender, backward, micro_batch, vector)
+            found, time, shared = self.relay.unpacked(sender, backward, micro_batch, vector)
             self.kept |= found
             if self.calibrates:
                 worker.share(shared)
                 self.shared |= shared
-            begin = max(begin, time + self.link.cycles(self._relay.n_bytes(sender, backward)))
+            begin = max(begin, time + self.link.cycles(self.relay.n_bytes(sender, backward)))
         for need in worker.needs:
             worker.take(replace(self.kept[need], reader=stage))
         sent, cycles = worker.run()
@@ -181,8 +181,8 @@ class RankNetwork(Pipelined):
         self.ran.append(Ran(self.rank, step, begin, self.free))
         if micro_batch is None or what is What.BACKWARD_WEIGHT:
             return torch.zeros(1, dtype=torch.float64)
-        self.sent_bytes += self._relay.n_bytes(stage, backward)
-        return self._relay.packed(stage, backward, micro_batch, self.kept, self.free, self.shared)
+        self.sent_bytes += self.relay.n_bytes(stage, backward)
+        return self.relay.packed(stage, backward, micro_batch, self.kept, self.free, self.shared)
 
 
 class _Stage(PipelineStage):
@@ -191,7 +191,7 @@ class _Stage(PipelineStage):
     def __init__(self, network: RankNetwork, stage: int):
         def vector(of: int, backward: bool) -> torch.Tensor:
             inside = 0 <= of < network.staged.schedule.stages
-            return torch.zeros(network._relay.length(of, backward) if inside else 1, dtype=torch.float64)
+            return torch.zeros(network.relay.length(of, backward) if inside else 1, dtype=torch.float64)
 
         super().__init__(
             nn.Identity(), stage, network.staged.schedule.stages, torch.device("cpu"),

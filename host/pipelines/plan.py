@@ -37,7 +37,7 @@ class Plan:
         if settings.predicts:
             raise PipelineError(
                 f"variant = {settings.variant!r} with devices = {self.devices}: the variant must be 'baseline'; several"
-                " devices predict gradients in programs with StagedNetwork alone (docs/pipelines.md)"
+                " devices predict gradients from Python alone (docs/pipelines.md)"
             )
         if device not in ("sim", "golden"):
             raise PipelineError(f"device = {device!r}: several devices are simulated, by `sim` or `golden`")

@@ -3,35 +3,50 @@
 The runtime wants a backward step for each forward step, and has no messages between the last steps of a batch.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import distributed
 
 from ..compiler.predictor_steps import GRADIENTS, SHARED
+from .device_program import Staged
+from .relay import Relay
 from .shared_predictor import BATCH_END, largest
-from .staged_network import Ran
+from .staged_network import Link, Ran
 from .steps import What
-from .worker import HEADER_BYTES, Message
-
-if TYPE_CHECKING:
-    from .distributed import RankNetwork
+from .worker import HEADER_BYTES, Message, Worker
 
 __all__ = ["Rounds"]
 
 
-class Rounds:
-    """The messages of one process of a :class:`~adagp.host.pipelines.distributed.RankNetwork`."""
+class Process(Protocol):
+    """The parts of a process's :class:`~adagp.host.pipelines.distributed.RankNetwork` that rounds read and change."""
 
-    def __init__(self, network: RankNetwork):
+    rank: int
+    staged: Staged
+    worker: Worker
+    relay: Relay
+    link: Link
+    free: float
+    calibrates: bool
+    shared: dict[str, int]
+    ran: list[Ran]
+    sent_bytes: int
+
+    def run(self, what: What, stage: int, micro_batch: int | None, vector: torch.Tensor | None) -> torch.Tensor:
+        """Run a step with the vector that came for it; returns the one that goes to the neighbour."""
+
+
+class Rounds:
+    """The messages of one process of a pipeline."""
+
+    def __init__(self, network: Process):
         self.network, self.staged, self.worker = network, network.staged, network.worker
 
     def forward(self) -> None:
         """Run a GP batch: each step as soon as its vector has come, and nothing waits for what is sent."""
-        network, relay, last = self.network, self.network._relay, self.staged.schedule.stages - 1
+        network, relay, last = self.network, self.network.relay, self.staged.schedule.stages - 1
         sending, inside = [], dict[int, torch.Tensor]()
         while step := self.worker.next:
             stage, number, vector = step.stage, step.micro_batch, None
