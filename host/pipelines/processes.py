@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 from torch import distributed
@@ -27,9 +29,13 @@ QUIET = 3
 """Exit code of a process whose failure all others know."""
 PATIENCE = timedelta(days=7)
 """Of gloo: processes of one machine close their connections when they end, and others may wait for a long test."""
-_READY = "adagp/ready/{}"
+_READY = "adagp/ready/{rank}"
+_ORDER = "adagp/order/{number}"
+_TAKEN = "adagp/order/{number}/{rank}"
 _GRACE = 5.0
 """Seconds that processes have to end by themselves."""
+_STUCK = 60.0
+"""Seconds after which an order that a process didn't live to answer ends this one too."""
 
 
 class Processes:
@@ -41,6 +47,7 @@ class Processes:
     def __init__(self, job: Job):
         self._others: list[subprocess.Popen] = []
         self._logs: list[int] = []
+        self._orders = 0
         self._usable = False
         self._device = job.open_device()  # builds a simulator before others look for it
         try:
@@ -56,7 +63,7 @@ class Processes:
 
     def _start(self, job: Job) -> None:
         size = job.plan.devices
-        store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
+        self._store = store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
         threads = str(max(1, (os.cpu_count() or 1) // size))
         for rank in range(1, size):
             with tempfile.TemporaryFile() as log:
@@ -70,29 +77,64 @@ class Processes:
             with contextlib.suppress(BrokenPipeError):  # stays open: when it closes, that process ends
                 other.stdin.write(json.dumps({"rank": rank, "port": store.port, "job": job.to_dict()}).encode() + b"\n")
                 other.stdin.flush()
-        self._await(store, size)
-        _join(store, 0, size)
-
-    def _await(self, store: Any, size: int) -> None:
-        """Wait until all processes are there; raises PipelineFailure or, for one of other code, PipelineError."""
-        left = set(range(1, size))
-        while left:
-            left = {rank for rank in left if not store.check([_READY.format(rank)])}
-            for rank in left:
-                if self._others[rank - 1].poll() is not None:
-                    raise PipelineFailure(f"rank {rank} of the pipeline didn't start: {self._last_line(rank)}")
-            time.sleep(0.02)
+        if (ended := self._await(_READY)) is not None:
+            raise PipelineFailure(f"rank {ended} of the pipeline didn't start: {self._last_line(ended)}")
         mine = pipeline_sources()
         for rank in range(1, size):
-            if store.get(_READY.format(rank)).decode() != mine:
+            if store.get(_READY.format(rank=rank)).decode() != mine:
                 raise PipelineError(f"rank {rank} of the pipeline has other code of adagp than rank 0")
+        _join(store, 0, size)
+
+    def _await(self, key: str, **fields: int) -> int | None:
+        """Wait until each other process has set its key in the store; returns the rank of one that ended instead."""
+        left = set(range(1, len(self._others) + 1))
+        while True:
+            left = {rank for rank in left if not self._store.check([key.format(rank=rank, **fields)])}
+            if not left:
+                return None
+            for rank in left:
+                if self._others[rank - 1].poll() is not None:
+                    return rank
+            time.sleep(0.002)
+
+    def _send(self, order: tuple | None) -> None:
+        """Send an order to all processes once all wait for it; raises PipelineFailure if one has ended.
+
+        Sent to a process that is just ending, gloo now and then waits for ever.
+        """
+        self._orders += 1
+        self._store.set(_ORDER.format(number=self._orders), "")
+        if (ended := self._await(_TAKEN, number=self._orders)) is not None:
+            raise PipelineFailure(f"rank {ended} of the pipeline has ended")
+        self._store.delete_key(_ORDER.format(number=self._orders))
+        for rank in range(1, len(self._others) + 1):
+            self._store.delete_key(_TAKEN.format(number=self._orders, rank=rank))
+        distributed.broadcast_object_list([order], src=0)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Let an order hang no longer than ``_STUCK`` after a process has ended: nothing else wakes gloo then."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(1.0):
+                if any(other.poll() is not None for other in self._others) and not done.wait(_STUCK):
+                    print(f"error: {self._why(PipelineFailure('a process has ended'))}", file=sys.stderr, flush=True)
+                    os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
     def order(self, name: str, *arguments: Any) -> Sequence[Any]:
         """Let each process' :class:`~adagp.host.pipelines.ranks.Rank` call a method; returns their results."""
         self._usable = False
         try:
-            distributed.broadcast_object_list([(name, arguments)], src=0)
-            found = _answered(self._rank, 0, name, arguments)
+            with self._watched():
+                self._send((name, arguments))
+                found = _answered(self._rank, 0, name, arguments)
         except (PipelineError, RuntimeError) as error:
             raise PipelineFailure(self._why(error)) from error
         self._usable = True
@@ -101,8 +143,8 @@ class Processes:
     def close(self) -> None:
         """Let the processes end, and close this one's device."""
         if self._usable:
-            with contextlib.suppress(RuntimeError):
-                distributed.broadcast_object_list([None], src=0)
+            with contextlib.suppress(PipelineError, RuntimeError), self._watched():
+                self._send(None)
         self._end()
 
     def _end(self) -> None:
@@ -143,14 +185,16 @@ class Processes:
 def follow(rank: int, port: int, job: Job) -> None:
     """Be the process of a device after the first one: follow the orders of the first process until its last."""
     store = distributed.TCPStore(HOST, port, job.plan.devices, is_master=False)
-    store.set(_READY.format(rank), pipeline_sources())
+    store.set(_READY.format(rank=rank), pipeline_sources())
     device = job.open_device()
     try:
         _join(store, rank, job.plan.devices)
         own = _joined(job, rank, device)
-        while True:
+        for number in count(1):
             orders: list[Any] = [None]
             with contextlib.suppress(RuntimeError):  # the first process has ended
+                store.wait([_ORDER.format(number=number)], PATIENCE)
+                store.set(_TAKEN.format(number=number, rank=rank), "")
                 distributed.broadcast_object_list(orders, src=0)
             if orders[0] is None:
                 return
