@@ -147,10 +147,10 @@ def test_float_run_tests_with_running_statistics(monkeypatch):
         built.append(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, n_classes)))
         return built[-1]
 
-    monkeypatch.setattr(numerics, "build_model", build)
+    monkeypatch.setattr(paired_runs, "build_model", build)
     accuracies = set()
     for images in (500, 1):  # one image has no statistics of its own
-        monkeypatch.setattr(numerics, "EVALUATION_IMAGES", images)
+        monkeypatch.setattr(paired_runs, "EVALUATION_IMAGES", images)
         accuracies.add(paired_runs.run_float(TrainSettings(epochs=1), load_dataset("digits"))["test_accuracy"])
     assert len(accuracies) == 1 and accuracies.pop() > 0.8
     assert all((network[1].running_mean != 0).any() for network in built)

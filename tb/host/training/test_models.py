@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 from adagp.cli.train import _name
+from adagp.cli.train_pipeline import PipelineOptions
 from adagp.host.training import library_models
 from adagp.host.training.models import ModelError, build_model
 from adagp.host.training.settings import TrainSettings
@@ -108,4 +109,4 @@ def test_what_is_wrong_with_a_file_is_said(name, message):
     ("torchvision:resnet18", "torchvision-resnet18-digits-ecp5-sim-0"),
 ])  # fmt: skip
 def test_runs_are_named_after_files_and_functions(model, name):
-    assert _name(TrainSettings(model=model), "sim") == name
+    assert _name(TrainSettings(model=model), "sim", PipelineOptions()) == name
