@@ -42,11 +42,12 @@ def requantise(v: np.ndarray, shift: int, width: int) -> np.ndarray:
 
 
 def requantise_each(v: np.ndarray, shifts: np.ndarray, width: int) -> np.ndarray:
-    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 54``.
+    """:func:`requantise` with a shift of its own for each place along the last axis; ``|v| < 2^53``, ``width <= 62``.
 
-    A double holds such a number, its product with a power of two, and the limit exactly; ``rint`` rounds half to even.
+    A double holds such a number, and its product with a power of two, exactly; ``rint`` rounds half to even.
     """
-    limit = operand_max(width)
+    limit, most = operand_max(width), float(1 << 62)
     scaled = v * np.ldexp(1.0, -shifts)
     np.rint(scaled, out=scaled)
-    return np.clip(scaled, -limit, limit, out=scaled).astype(np.int64)
+    whole = np.clip(scaled, -most, most, out=scaled).astype(np.int64)
+    return np.clip(whole, -limit, limit, out=whole)  # of integers: a double doesn't hold each limit

@@ -1,4 +1,4 @@
-"""What a user says about a pipeline: devices, schedule, cut and links, checked before anything is built."""
+"""A pipeline as a user asks for it: devices, schedule, cut and links; all but the cut is checked first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 QUIET = 3
 """Exit code of a process whose failure all others know."""
 PATIENCE = timedelta(days=7)
-"""Of gloo: processes of one machine close their connections when they end, and others may wait for a long test."""
+"""Patience of gloo: processes of one machine close their connections when they end; others may wait for a long test."""
 _READY = "adagp/ready/{rank}"
 _ORDER = "adagp/order/{number}"
 _TAKEN = "adagp/order/{number}/{rank}"

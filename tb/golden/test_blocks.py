@@ -8,7 +8,7 @@ import torch
 from adagp.golden.array import matmul
 from adagp.golden.epilogue import epilogue
 from adagp.golden.exponents import Exponents, rule
-from adagp.golden.requantise import requantise
+from adagp.golden.requantise import requantise, requantise_each
 from adagp.golden.update import Hyper, UpdateExponents, update
 from adagp.spec.commands import CMode
 from adagp.spec.presets import PRESETS
@@ -45,6 +45,13 @@ def test_requantise_by_hand(v, shift, width, expected):
 )
 def test_requantise_is_exact(values, shift, width):
     assert requantise(np.array(values), shift, width).tolist() == [exact(v, shift, width) for v in values]
+
+
+@pytest.mark.parametrize("width", [48, 54, 55, 56, 62])
+def test_requantise_each_saturates_to_limits_that_no_double_holds(width):
+    values, shifts = [2**52, -(2**52), 2**52 - 1, 3, -5, 0], [-16, -16, 7, 1, 1, -16]
+    found = requantise_each(np.array(values), np.array(shifts), width).tolist()
+    assert found == [exact(v, shift, width) for v, shift in zip(values, shifts, strict=True)]
 
 
 def test_matmul_is_exact_beyond_float64():
