@@ -23,7 +23,7 @@ BETAS = (0.9, 0.999)
 GRADIENTS = tuple(predictor_tensor("gradient", name) for name in ("conv", "fc"))
 """The gradient of the predictor's layers."""
 INPUTS = tuple(predictor_tensor(name) for name in ("reorganised", "hidden"))
-"""What it computes in the forward pass."""
+"""Tensors that the predictor computes in its forward pass."""
 SHARED = (*INPUTS, *(predictor_tensor(name) for name in ("hidden_gradient", "error")), *GRADIENTS)
 """The predictor's tensors whose exponents all layers share."""
 

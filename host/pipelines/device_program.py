@@ -38,7 +38,7 @@ _LINES = 3
 
 @dataclass(frozen=True)
 class DeviceProgram:
-    """What a device of a pipeline has: layers, memory, and a program whose steps are parted by HOST.
+    """A device of a pipeline: layers, memory, and a program whose steps are parted by HOST.
 
     ``slots``: tensors by name, for each micro-batch under way; ``input_bytes``: of a micro-batch, 0 without input.
     ``gp``: the program of a batch of phase GP, if there is one; ``copies``: the source's own programs; ``tracked``: the

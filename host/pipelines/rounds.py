@@ -1,4 +1,4 @@
-"""What processes of a pipeline do without torch's runtime: GP batches, and the predictor's learning after others.
+"""Work of a pipeline's processes without torch's runtime: GP batches, and the predictor's learning after BP batches.
 
 The runtime wants a backward step for each forward step, and has no messages between the last steps of a batch.
 """

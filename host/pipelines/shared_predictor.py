@@ -26,7 +26,7 @@ BATCH_END = -1
 
 @dataclass(frozen=True)
 class StatePart:
-    """What a device has of the predictor, as :mod:`adagp.host.training.gradient_state` needs it."""
+    """A device's part of the predictor, as :mod:`adagp.host.training.gradient_state` needs it."""
 
     config: Config
     source: GradientSource

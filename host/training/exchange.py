@@ -17,7 +17,7 @@ __all__ = ["Exchanged", "input_exponent", "read_results", "write_inputs", "write
 
 
 class Exchanged(Protocol):
-    """What exchange needs to know of a compiled network; see Compiled."""
+    """The parts of a compiled network that exchange reads; see Compiled."""
 
     @property
     def config(self) -> Config: ...

@@ -31,7 +31,7 @@ FIRST_EXPONENT = -24
 
 
 class Held(Protocol):
-    """What a device has of a source of gradients: a compiled network, or a device's part of a pipeline.
+    """The owner of a source of gradients: a compiled network, or a device's part of a pipeline.
 
     ``tensors`` by name, ``copies``: the source's own programs, ``window``: addresses of the predictor memory.
     """
