@@ -253,6 +253,8 @@ def _run(
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and (differing := settings.differing(folder.settings)):
         raise RunError(f"{folder.path} holds a run with {differing}: give another --output, or --fresh")
+    if goes_on and not folder.finished:
+        several.check_checkpoint(folder)
     with contextlib.ExitStack() as opened:
         session = opened.enter_context(open_session(
             settings, several.whole or device, trace=trace, folder=folder, port=port, progress=transfer_shown()
@@ -266,11 +268,11 @@ def _run(
             trainer = opened.enter_context(several.opened(settings, device, session, folder, checkpoint_every))
         else:
             trainer = Trainer(settings, session.network, session.device, session.dataset, folder, checkpoint_every)
+        trainer.several = several.kept
         if timeline is not None:
             record_timeline(timeline, trainer)
         if goes_on and not folder.finished:
             trainer.restore()
-            several.check_restored(trainer)
             screen.print(f"going on from epoch {trainer.progress.epoch + 1}, batch {trainer.progress.step}")
         else:
             if folder.finished:

@@ -93,6 +93,11 @@ class PipelineOptions:
         cut = None if self.cut is None else tuple(name.strip() for name in self.cut.split(","))
         return Plan(self.devices, self.pipeline, cut, self.chunks, self.link_latency, self.link_bandwidth)
 
+    @property
+    def kept(self) -> dict[str, object]:
+        """The options that decide a run's cycle counts, as a checkpoint has them."""
+        return {name: value for name, value in asdict(self).items() if name != "compare"}
+
     def check(self, settings: TrainSettings, device: str, trace: str | None) -> None:
         """Raise SettingsError or PipelineError for options that don't go together."""
         if not self.several:
@@ -119,7 +124,7 @@ class PipelineOptions:
         from ..host.pipelines.training import PipelineTrainer, one_device_cycles
 
         job = Job(settings, device, self.plan, session.dataset.shape, session.dataset.n_classes)
-        alone = None
+        alone, expects = None, expected(job.staged, self.plan.link)  # before a simulator is built, if it can't be cut
         if self.compare:
             with screen.status("measuring one device"):
                 alone = one_device_cycles(settings, device, session.dataset)
@@ -128,7 +133,7 @@ class PipelineOptions:
             team = self._team(job)
         try:
             trainer = PipelineTrainer(settings, session, team, folder, every)
-            trainer.expected, trainer.alone = expected(team.network.staged, self.plan.link), alone
+            trainer.expected, trainer.alone = expects, alone
             screen.print(_stages(trainer.expected, f"{self.pipeline} on {self.devices} devices, {how}"))
             yield trainer
         finally:
@@ -143,11 +148,15 @@ class PipelineOptions:
             return Processes(job)
         return OneProcess.of(job)
 
-    def check_restored(self, trainer: "Trainer") -> None:
-        """Raise RunError if a run that goes on was one of another number of devices: its cycles would mean nothing."""
-        before = trainer.progress.counters.get("devices", 1)
-        if before != self.devices:
-            raise RunError(f"the checkpoint is of a run with --devices {before}: give another --output, or --fresh")
+    def check_checkpoint(self, folder: RunFolder) -> None:
+        """Raise RunError if a run that goes on had other devices, schedule, cut or links: its cycles would be mixed."""
+        state, _ = folder.read_checkpoint()
+        counters = state.get("progress", {}).get("counters", {})
+        before = state.get("several") or {"devices": counters.get("devices", 1)}  # earlier versions kept no more
+        if differing := [_option(name, before[name]) for name, value in self.kept.items()
+                         if before.get(name, value) != value]:  # fmt: skip
+            told = ", ".join(differing)
+            raise RunError(f"the checkpoint is of a run with {told}: give another --output, or --fresh")
 
     def results(self, trainer: "Trainer") -> dict:
         """The summary's part about a pipeline; empty without one."""
@@ -172,6 +181,12 @@ class PipelineOptions:
 
 
 ONE_DEVICE = PipelineOptions()
+
+
+def _option(name: str, value: object) -> str:
+    """An option as it is given."""
+    option = "--" + name.replace("_", "-")
+    return f"no {option}" if value is None or value is False else option if value is True else f"{option} {value}"
 
 
 def _stages(expected: "Expected", title: str) -> Table:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
     from torch import nn
 
     from ..devices.device import Device
+    from .device_program import Staged
 
 __all__ = ["Job", "pipeline_sources"]
 
@@ -36,6 +37,18 @@ class Job:
 
         assert len(self.shape) == 3
         return build_model(self.settings.model, self.shape, self.n_classes, self.settings.seed)
+
+    @cached_property
+    def staged(self) -> "Staged":
+        """The network cut into stages, before any device is made; raises PipelineError, and others."""
+        from ..compiler.values import inputs_of
+        from .staged_network import staged_of
+
+        plan, settings = self.plan, self.settings
+        return staged_of(
+            self.module, inputs_of(self.shape, 1.0), settings.batch, settings.config, plan.devices, plan.schedule,
+            settings.micro_batches, cut=plan.cut, chunks=plan.chunks, source=None,
+        )  # fmt: skip
 
     def open_device(self) -> "Device":
         """A device of the run's kind."""

@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -21,6 +20,7 @@ from .job import Job, pipeline_sources
 from .plan import PipelineFailure
 from .ranks import Rank
 from .steps import PipelineError
+from .watch import watched
 
 __all__ = ["QUIET", "Processes", "follow"]
 
@@ -34,8 +34,6 @@ _ORDER = "adagp/order/{number}"
 _TAKEN = "adagp/order/{number}/{rank}"
 _GRACE = 5.0
 """Seconds that processes have to end by themselves."""
-_STUCK = 60.0
-"""Seconds after which an order that a process didn't live to answer ends this one too."""
 
 
 class Processes:
@@ -111,22 +109,9 @@ class Processes:
             self._store.delete_key(_TAKEN.format(number=self._orders, rank=rank))
         distributed.broadcast_object_list([order], src=0)
 
-    @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Let an order hang no longer than ``_STUCK`` after a process has ended: nothing else wakes gloo then."""
-        done = threading.Event()
-
-        def watch() -> None:
-            while not done.wait(1.0):
-                if any(other.poll() is not None for other in self._others) and not done.wait(_STUCK):
-                    print(f"error: {self._why(PipelineFailure('a process has ended'))}", file=sys.stderr, flush=True)
-                    os._exit(1)
-
-        threading.Thread(target=watch, daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
+    def _watched(self) -> contextlib.AbstractContextManager[None]:
+        """Let an order hang no longer than some time after a process has ended."""
+        return watched(self._others, lambda: self._why(PipelineFailure("a process has ended")))
 
     def order(self, name: str, *arguments: Any) -> Sequence[Any]:
         """Let each process' :class:`~adagp.host.pipelines.ranks.Rank` call a method; returns their results."""

@@ -25,7 +25,7 @@ from .shared_predictor import largest
 from .steps import PipelineError, Step, What
 from .worker import HEADER_BYTES, Loss, Message, Worker
 
-__all__ = ["Link", "Pipelined", "Ran", "StagedNetwork"]
+__all__ = ["Link", "Pipelined", "Ran", "StagedNetwork", "staged_of"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,17 @@ class Ran:
     step: Step
     begin: float
     end: float
+
+
+def staged_of(
+    module, inputs: Sequence[Input], batch: int, config: Config, size: int, schedule: str, micro_batches: int, *,
+    cut: Sequence[str] | None, chunks: int, source: str | None,
+) -> Staged:  # fmt: skip
+    """The network cut into stages, without any device; parameters are those of :class:`Pipelined`."""
+    plan = build(schedule, size, micro_batches, chunks=chunks)
+    images = micro_batch_size(batch, micro_batches)
+    gp = build(schedule, size, micro_batches, (GP,), chunks) if source else None
+    return Staged(graph_of(module, inputs, images, config), images, config, plan, cut, source, gp)
 
 
 class Pipelined:
@@ -90,11 +101,10 @@ class Pipelined:
             if device.config.config_hash != config.config_hash:
                 raise PipelineError(f"device {place} is {device.config.name}, the network is for {config.name}")
         self.inputs, self.batch, self.link = inputs_of(inputs, input_max), batch, link or Link()
-        plan = build(schedule, size, micro_batches, chunks=chunks)
-        images = micro_batch_size(batch, micro_batches)
-        graph = graph_of(module, self.inputs, images, config)
-        gp = build(schedule, size, micro_batches, (GP,), chunks) if source else None
-        self.staged = Staged(graph, images, config, plan, cut, source, gp)
+        self.staged = staged_of(
+            module, self.inputs, batch, config, size, schedule, micro_batches, cut=cut, chunks=chunks, source=source
+        )
+        graph = self.staged.graph
         self._names = canonical_names(module, graph)
         known = {name for layer in graph.layers if layer.weighted for name in (*layer.parameters, *layer.buffers[:2])}
         self._host_state = IslandState((), [name for name in self._names.values() if name not in known])

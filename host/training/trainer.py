@@ -41,7 +41,8 @@ class Trainer:
     seed and epoch alone. So a resumed run ends with the bits of an undisturbed one.
 
     ``on_batch(progress, loss)`` is called after each batch; a callback that looks at counters calls
-    :meth:`read_counters` first. ``timeline`` records some batches. Raises RunError if the settings don't fit the
+    :meth:`read_counters` first. ``timeline`` records some batches. ``several`` says how several devices share the run;
+    checkpoints keep it. Raises RunError if the settings don't fit the
     data, and DivergenceError in :meth:`run` if the loss becomes meaningless.
     """
 
@@ -58,6 +59,7 @@ class Trainer:
         self.settings, self.network, self.device, self.folder = settings, network, device, folder
         self.checkpoint_every, self.on_batch = checkpoint_every, on_batch
         self.timeline: Timeline | None = None
+        self.several: dict = {}
         self.model_digest = model_digest(settings.model)
         self.train_x_NCHW = dataset.train_x_NCHW[: settings.train_images]
         self.train_y_N = dataset.train_y_N[: settings.train_images]
@@ -127,7 +129,8 @@ class Trainer:
             self.read_counters()
             state = {
                 "settings": self.settings.to_dict(), "program": self.network.program.digest,
-                "model_file": self.model_digest, "data": self.data_digest, "progress": vars(self.progress),
+                "model_file": self.model_digest, "data": self.data_digest, "several": self.several,
+                "progress": vars(self.progress),
             }  # fmt: skip
             self.folder.write_checkpoint(state, self.network.snapshot(self.device))
 

@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+from adagp.host.pipelines import job
 from adagp.host.pipelines.training import PipelineTrainer
 from adagp.host.training.run_folder import RunFolder
 from command_line import SMALL
@@ -53,6 +54,8 @@ def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, 
     assert code == 1 and "rank 1 was killed by SIGKILL; the same command goes on from the last checkpoint" in err
     code, _, err = adagp("train", "-o", tmp_path / "run", *RUN)
     assert code == 2 and "is of a run with --devices 2: give another --output" in err
+    code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL, "--pipeline", "gpipe", "--cut", "3.Conv2d")
+    assert code == 2 and "is of a run with --pipeline 1f1b, no --cut: give another --output" in err
     code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
     assert code == 0 and "going on from epoch 1, batch 2" in err
     assert RunFolder(tmp_path / "run").summary["weights_hash"] == one_device.summary["weights_hash"]
@@ -62,15 +65,16 @@ def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, 
 @pytest.mark.parametrize(("options", "told"), [
     (("--devices", "3", "--micro-batches", "2"), "1f1b: micro_batches = 2 must be at least devices = 3"),
     (("--devices", "2", "--micro-batches", "3"), "micro_batches = 3 must be at least 1 and divide batch = 8"),
-    (("--devices", "6", "--micro-batches", "8", "--one-process"), "stages = 6 must satisfy 1 <= stages <= 5"),
-    (("--devices", "2", "--micro-batches", "4", "--cut", "x", "--one-process"), "cut at 'x': a stage must begin with"),
+    (("--devices", "6", "--micro-batches", "8"), "stages = 6 must satisfy 1 <= stages <= 5"),
+    (("--devices", "2", "--micro-batches", "4", "--cut", "x"), "cut at 'x': a stage must begin with"),
     (("--devices", "2", "--variant", "max", "--warmup-epochs", "1"), "the variant must be 'baseline'"),
     (("--devices", "2", "--micro-batches", "4", "--pipeline", "chimera"), "must be one of 1f1b, gpipe"),
     (("--devices", "2", "--micro-batches", "4", "--compare"), "--compare needs the device sim"),
     (("--devices", "2", "--micro-batches", "4", "--link-latency", "-1"), "latency = -1.0 must be at least 0"),
     (("--cut", "5.Linear", "--one-process"), "--cut, --one-process: of no effect with --devices 1"),
 ])  # fmt: skip
-def test_mistakes_are_told_in_a_line(adagp, tmp_path, options, told):
+def test_mistakes_are_told_in_a_line_before_a_device_is_made(adagp, tmp_path, monkeypatch, options, told):
+    monkeypatch.setattr(job, "open_device", None)
     code, out, err = adagp("train", "-o", tmp_path / "run", "--device", "golden", *SMALL, *options)
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
     assert (code, out, len(lines)) == (2, "", 1) and told in lines[0], err
