@@ -10,8 +10,9 @@ less evenly, as an update is done beside the layers of a large batch alone; so b
 ``speedup_*``: over the baseline in the paper's 90 epochs; ``limit_*``: of a prediction that costs nothing;
 ``dram_energy_saving_*``: of a mean batch; ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone.
 ``mean``, ``most``: over the networks of a data set. Neither time nor traffic of operators that the host computes is in
-them: ``islands`` names these. ``*_utilisation``: the zeros of padding count as products. ``*_error_worst``: by
-what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a batch is extrapolated.
+them: ``islands`` names these. ``*_useful_utilisation``: without products of padding's zeros, which ``*_utilisation``
+counts. ``*_error_worst``: by what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a
+batch is extrapolated.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
 """
@@ -61,6 +62,8 @@ BATCH, FURTHER = 32, {128: (8, 32)}
 """The batch that is estimated, and those that are extrapolated, from two others."""
 ERRORS = "errors"
 """Part of the results that says what short ways of estimating change."""
+TIMED = ("backward_to_forward", "limit", "baseline_useful_utilisation", "baseline_utilisation")
+"""Figures that need a batch's time, of which means are taken."""
 FALLBACK = [(8, 16), (4, 8), (2, 4), (1, 2)]
 """Batches from which one that doesn't fit in memory is extrapolated: the first two that fit."""
 
@@ -116,7 +119,7 @@ def figures(rows: Mapping[str, Rows], part: str) -> dict[str, float | int]:
     each = {name: figures_of(row) for name, row in rows.items()}
     found: dict[str, float | int] = {f"networks_{part}": len(rows)}
     timed = int(part.rpartition("_")[2]) not in FURTHER  # as time doesn't grow evenly, unlike bytes
-    for what in (*("backward_to_forward", "limit", "baseline_utilisation") * timed, "ideal_saving"):
+    for what in (*TIMED * timed, "ideal_saving"):
         found[f"{what}_mean_{part}"] = round(mean(one[what] for one in each.values()), 4)
     if timed:
         found[f"limit_most_{part}"] = max(round(one["limit"], 4) for one in each.values())

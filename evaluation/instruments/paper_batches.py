@@ -141,7 +141,10 @@ def _network(case: Case, batch: int, config: Config, size: str, seed: int) -> Ne
 
 
 def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
-    """A case's batches in the four designs; None if a program doesn't fit in memory."""
+    """A case's batches in the four designs; None if a program doesn't fit in memory.
+
+    ``useful_macs`` are those of a BP batch, which all designs share.
+    """
     row: dict[str, Any] = {"designs": {}}
     for variant in VARIANTS:
         config = design(size, variant)
@@ -152,7 +155,7 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
         found = estimated(network, phases_of(network), _KNOWN, halves=variant == "baseline")
         row["designs"][variant] = {name: _kept(one) for name, one in found.items()}
         if variant == "baseline":
-            row["pes"] = config.n_pes
+            row |= {"pes": config.n_pes, "useful_macs": found["bp"].useful_macs}
             row["islands"] = sorted({
                 operator for stop in network.compiled.stops if stop.island is not None
                 for operator in stop.island.operators
@@ -168,10 +171,11 @@ def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
     network = _network(case, batch, design(size, VARIANTS[-1]), size, seed)
     whole = estimated(network, phases_of(network))
     less = [estimate(case, each, size, seed) for each in (batch, batch // 4, batch // 2)]
-    brief, *pair = (row["designs"][VARIANTS[-1]] for row in less if row is not None)
-    grown = extrapolated([{"designs": each} for each in pair], (batch // 4, batch // 2), batch)["designs"]
+    brief, *pair = (row for row in less if row is not None)
+    grown = extrapolated(pair, (batch // 4, batch // 2), batch)
 
-    def worst(ours: Mapping) -> float:
+    def worst(row: Mapping) -> float:
+        ours = row["designs"][VARIANTS[-1]]
         return round(max(abs(ours[name]["cycles"] / one.cycles - 1) for name, one in whole.items()), 6)
 
     return {"known": worst(brief), "extrapolated": worst(grown)}
@@ -208,7 +212,7 @@ def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> d
             return b
         return round(a + (b - a) * (batch - sizes[0]) / (sizes[1] - sizes[0]))
 
-    return {**two, "designs": grown(one["designs"], two["designs"])}
+    return {**two, **{name: grown(one[name], two[name]) for name in ("useful_macs", "designs")}}
 
 
 def picojoules(pair: Sequence[int]) -> float:
@@ -230,5 +234,6 @@ def figures_of(row: Mapping[str, Any]) -> dict[str, float]:
         found |= gains
     bp, forward = base["bp"], base[FORWARD]
     found["ideal_saving"] = shares()["gp"] * (1 - forward.millijoules / bp.millijoules)
-    found["baseline_utilisation"] = bp.counters["macs"] / (row["pes"] * bp.cycles)
+    for name, products in (("useful_utilisation", row["useful_macs"]), ("utilisation", bp.counters["macs"])):
+        found[f"baseline_{name}"] = products / (row["pes"] * bp.cycles)
     return found
