@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ..host.console import screen
+from ..host.pipelines.counts import StepCounter
 from ..host.pipelines.plan import RUNNABLE, Plan
 from ..host.pipelines.schedules import CHUNKS
 from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import SettingsError, TrainSettings
+from ..spec.phases import BP, GP, PHASE_NAMES, PHASE_TITLES
 
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from ..host.pipelines.expected import Expected
@@ -173,6 +175,8 @@ class PipelineOptions:
         found = summary["pipeline"]
         if found["idle_shares"]:
             Console(highlight=False).print(_work(found))
+            if len(found["phases"]) > 1:
+                Console(highlight=False).print(_phases(found["phases"], self.plan, summary["settings"]))
             print(
                 f"a batch takes {found['cycles_a_batch']:,.0f} cycles on {self.devices} devices, of which"
                 f" {100 * found['idle_share']:.1f} % are idle; {found['link_bytes_a_batch']:,.0f} bytes cross links"
@@ -190,7 +194,9 @@ def _option(name: str, value: object) -> str:
 
 
 def _stages(expected: "Expected", title: str) -> Table:
-    title = f"{title}: expected speed-up {expected.speedup:.2f}"
+    title = f"{title}: expected speed-up {expected.speedup():.2f}"
+    if expected.gp_cycles:
+        title += f", {expected.speedup(1):.2f} in GP batches"
     table = Table("stage", "layers", title=title, collapse_padding=True, pad_edge=False)
     for column in ("cycles", "share", "link bytes", "held", "memory"):
         table.add_column(column, justify="right")
@@ -214,4 +220,18 @@ def _work(found: dict) -> Table:
         table.add_row(
             str(place), ", ".join(stages), f"{(1 - idle) * found['cycles_a_batch']:,.0f}", f"{100 * idle:.1f} %"
         )
+    return table
+
+
+def _phases(phases: dict[str, dict], plan: Plan, settings: dict) -> Table:
+    """Batches by phase: cycles, idle share, and the steps that the schedule has for equal stages."""
+    table = Table("phase", title="batches by phase, without the one that calibrates")
+    for column in ("batches", "cycles", "idle", "steps if stages were equal"):
+        table.add_column(column, justify="right")
+    counter = StepCounter(plan.schedule, plan.devices, settings["micro_batches"], chunks=plan.chunks)
+    for name, title, phase in zip(PHASE_NAMES, PHASE_TITLES, (BP, BP, GP), strict=False):
+        if name in phases:
+            row, steps = phases[name], float(counter.lasting(phase))
+            cells = f"{row['batches']}", f"{row['cycles_a_batch']:,.0f}", f"{100 * row['idle_share']:.1f} %"
+            table.add_row(title, *cells, f"{steps:g}")
     return table

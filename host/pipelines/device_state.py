@@ -7,7 +7,7 @@ import numpy as np
 
 from ...spec.commands import Opcode
 from ..compiler.lowering import Layer
-from ..compiler.tensors import LOSS_GRADIENT, layer_tensor
+from ..compiler.tensors import LOSS_GRADIENT, PREDICTOR, layer_tensor
 from ..devices.device import Device
 from ..islands.tensor_access import read_tensor, write_tensor
 from ..training.network import Network
@@ -17,30 +17,42 @@ from .worker import Worker
 
 __all__ = ["State", "from_devices", "from_network", "to_devices", "to_network"]
 
+_NOT_SHARED = ("scales", "position")
+"""Arrays of a predictor's state that aren't the same on all devices."""
 Exponents = tuple[int, int | None]
 """A tensor's current exponent, and the next one of a tensor that outlasts a batch."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that later batches depend on: mantissas of weights, momenta and statistics, and exponents."""
+    """Everything that later batches depend on: mantissas of weights, momenta and statistics, and exponents.
+
+    ``scales``: of the layers' predictions; ``predictor``: its state on the first device, which all others share.
+    """
 
     arrays: dict[str, np.ndarray]
     exponents: dict[str, Exponents]
+    scales: dict[str, tuple[int, int]]
+    predictor: dict[str, np.ndarray]
 
 
 def from_devices(pipelined: Pipelined) -> State:
     """The state that this process' devices have: of their layers, and exponents of the tensors that they write."""
-    arrays: dict[str, np.ndarray] = {}
-    exponents: dict[str, Exponents] = {}
+    state = State({}, {}, {}, {})
     for worker in pipelined.workers:
         tensors = worker.compiled.slots[0]
         kept = _names(worker.compiled.layers)
-        arrays |= {name: read_tensor(worker.device, tensors[name]) for name in kept}
-        for name in {*kept, *_written(worker)}:
+        state.arrays.update({name: read_tensor(worker.device, tensors[name]) for name in kept})
+        own = {name for name in tensors if name.startswith(f"{PREDICTOR}.")} if worker.place == 0 else set()
+        for name in {*kept, *_written(worker), *own}:
             if tensors[name].number >= 0 and not name.startswith(LOSS_GRADIENT):
-                exponents[name] = worker.device.exponents(tensors[name].number)
-    return State(arrays, exponents)
+                state.exponents[name] = worker.device.exponents(tensors[name].number)
+        for name in {layer_tensor(layer, "scale") for layer in worker.compiled.layers} & {*worker.staged.source.scales}:
+            state.scales[name] = worker.device.scale(tensors[name].number)
+        if worker.place == 0:
+            found = worker.gradient_state.snapshot(worker.device)
+            state.predictor.update({name: array for name, array in found.items() if name not in _NOT_SHARED})
+    return state
 
 
 def to_devices(pipelined: Pipelined, state: State) -> None:
@@ -51,23 +63,32 @@ def to_devices(pipelined: Pipelined, state: State) -> None:
         for slot in worker.compiled.slots:
             for name in slot.keys() & state.exponents.keys():
                 worker.device.set_exponents(slot[name].number, *state.exponents[name])
+        scales = [state.scales[name] for name in worker.staged.source.scales]
+        worker.gradient_state.restore(worker.device, state.predictor | {"scales": np.array(scales)})
 
 
 def from_network(network: Network, device: Device) -> State:
     """The state of a network on one device."""
-    numbers = {name: each.number for name, each in network.tensors.items() if each.number >= 0}
+    names, found = list(network.compiled.source.scales), network.gradient_state.snapshot(device)
+    numbers = {name: each.number for name, each in network.tensors.items() if each.number >= 0 and name not in names}
+    scales = dict(zip(names, map(tuple, found.pop("scales", np.array([])).tolist()), strict=True))
     return State(
         {name: network.read(device, name) for name in _names(network.weighted)},
         {name: device.exponents(number) for name, number in numbers.items() if not name.startswith(LOSS_GRADIENT)},
-    )
+        scales, found,
+    )  # fmt: skip
 
 
 def to_network(network: Network, device: Device, state: State) -> None:
-    """Put the state of some devices of a pipeline on a device that has the whole network."""
+    """Put the state of some devices of a pipeline on a device that has the whole network; its schedule stays."""
     for name, array in state.arrays.items():
         network.write(device, name, array)
     for name, exponents in state.exponents.items():
         device.set_exponents(network.tensors[name].number, *exponents)
+    found, names = network.gradient_state.snapshot(device), list(network.compiled.source.scales)
+    for name, scale in state.scales.items():
+        found["scales"][names.index(name)] = scale
+    network.gradient_state.restore(device, found | state.predictor)
 
 
 def _names(layers: Iterable[Layer]) -> list[str]:
@@ -79,9 +100,9 @@ def _written(worker: Worker) -> set[str]:
     """Names of the tensors that a device's commands write."""
     found = set()
     for stage in {step.stage for step in worker.compiled.steps}:
-        for what in (What.FORWARD, What.BACKWARD, What.UPDATE):
+        for what in (What.FORWARD, What.BACKWARD, What.UPDATE, What.LEARN, What.ADAM):
             for command in worker.staged.sections.of(what, stage):
-                found.add(command.operands["out"])
+                found.add(command.numbers.get("out", command.operands["out"]))
                 if command.opcode == Opcode.MAXPOOL:
                     found.add(command.operands["b"])
     return found

@@ -88,6 +88,10 @@ class RankNetwork(Pipelined):
             if theirs != made[self.rank]:
                 raise PipelineError(f"rank {rank} has another network, schedule or configuration than rank {self.rank}")
 
+    @property
+    def clock(self) -> float:
+        return self.free
+
     def load_state(self, state: Mapping, seed: int = 0) -> None:
         """Install the network, as :class:`~adagp.host.pipelines.staged_network.Pipelined` does."""
         gathered(self.rank, partial(super().load_state, state, seed))

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...spec.commands import Phase
 from ...spec.opcodes import COMPUTE, UPDATES
 from ..compiler.compiler import assembled
 from ..compiler.costs import cycles_of
+from ..compiler.predictor_steps import GRADIENTS
 from .device_program import Staged
 from .staged_network import Link
 from .steps import BACKWARDS, Step, What
@@ -33,79 +35,101 @@ class StageRow:
 
 @dataclass(frozen=True)
 class Expected:
-    """A pipeline's batch by the cost model: cycles of the pipeline and of one device, and its stages."""
+    """A pipeline's batch by the cost model: cycles of the pipeline and of one device, and its stages.
+
+    ``gp_cycles``, ``gp_one_device_cycles``: of a GP batch as one of many; 0 without predictions.
+    """
 
     cycles: float
     one_device_cycles: int
     stages: tuple[StageRow, ...]
+    gp_cycles: int = 0
+    gp_one_device_cycles: int = 0
 
-    @property
-    def speedup(self) -> float:
-        """Over one device that runs the same micro-batched program."""
-        return self.one_device_cycles / self.cycles
+    def speedup(self, gp_share: float = 0.0) -> float:
+        """Over one device that runs the same micro-batched program, with a share of GP batches."""
+        alone = (1 - gp_share) * self.one_device_cycles + gp_share * self.gp_one_device_cycles
+        return alone / ((1 - gp_share) * self.cycles + gp_share * self.gp_cycles)
 
 
 def expected(staged: Staged, link: Link) -> Expected:
     """Times of a batch that doesn't calibrate, and the stages that take them."""
-    times = _Times(staged)
+    times = _Times(staged, Phase.BP)
     totals = [0] * staged.schedule.stages
-    for steps in staged.schedule.lists:
-        for step in steps:
+    for device in staged.devices:
+        for step in device.steps:
             totals[step.stage] += times.of(step.what, step.stage)
-    whole = sum(totals)
+    whole = sum(totals) - (staged.schedule.devices - 1) * times.of(What.ADAM, 0)
     rows = []
     for stage, cycles in enumerate(totals):
         place = staged.device_of(stage)
         device = staged.devices[place]
         sent = sum(_sent(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
         rows.append(StageRow(
-            stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles, cycles / whole,
-            staged.schedule.micro_batches * sent, len(device.slots), device.plan.n_bytes,
+            stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles,
+            cycles / sum(totals), staged.schedule.micro_batches * sent, len(device.slots), device.plan.n_bytes,
         ))  # fmt: skip
-    return Expected(_makespan(staged, times, link), whole, tuple(rows))
+    gp_times = _Times(staged, Phase.GP)
+    gp = [sum(gp_times.of(step.what, step.stage) for step in device.gp_steps) for device in staged.devices]
+    return Expected(_makespan(staged, times, link), whole, tuple(rows), max(gp), sum(gp))
 
 
 class _Times:
-    """Expected cycles of steps by kind and stage."""
+    """Expected cycles of steps in a phase, by kind and stage."""
 
-    def __init__(self, staged: Staged):
-        self._staged = staged
+    def __init__(self, staged: Staged, phase: Phase):
+        self._staged, self._phase = staged, phase
         self._known: dict[tuple[What, int], int] = {}
 
     def of(self, what: What, stage: int) -> int:
-        """Cycles of a step."""
+        """Cycles of a step; each device has a step ADAM, with the commands of stage 0."""
+        stage = 0 if what is What.ADAM else stage
         if (what, stage) not in self._known:
             staged = self._staged
             self._known[what, stage] = sum(
                 cycles_of(assembled(each, staged.graph, staged.batch, staged.config, staged.tensors, 0).command,
                           staged.config)
-                for each in staged.sections.of(what, stage) if each.opcode in COMPUTE or each.opcode in UPDATES
+                for each in staged.sections.of(what, stage)
+                if each.phases & self._phase and (each.opcode in COMPUTE or each.opcode in UPDATES)
             )  # fmt: skip
         return self._known[what, stage]
 
 
 def _sent(staged: Staged, what: What, stage: int) -> int:
     """Bytes that a step sends to other devices."""
+    if what is What.LEARN:
+        return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in GRADIENTS)
     tensors = [staged.tensors[each.tensor] for each in staged.sections.sent(what, stage) if staged.has_message(each)]
     return sum(HEADER_BYTES + each.n_bytes for each in tensors)
+
+
+def _needs(staged: Staged, step: Step) -> list[Step]:
+    """The steps that a step of a single batch waits for."""
+    if step.what is What.ADAM:
+        return [Step(What.LEARN, 0, None, step.batch)]
+    if step.what is What.LEARN:
+        after = step.stage + 1
+        return [Step(What.LEARN, after, None, step.batch)] if after < staged.schedule.stages else []
+    return [each for each in staged.schedule.needs(step) if step.what is not What.UPDATE or each.what in BACKWARDS]
 
 
 def _makespan(staged: Staged, times: _Times, link: Link) -> float:
     """Cycles until the last device is done, if each takes its steps in order, as soon as it can."""
     schedule, ends = staged.schedule, dict[Step, float]()
-    left: list[Sequence[Step]] = list(schedule.lists)
+    left: list[Sequence[Step]] = [device.steps for device in staged.devices]
     free = [0.0] * schedule.devices
 
-    def arrival(need: Step, step: Step) -> float:
-        crosses = schedule.device(need) != schedule.device(step)
+    def arrival(need: Step, place: int) -> float:
+        crosses = schedule.device(need) != place
         return ends[need] + crosses * link.cycles(_sent(staged, need.what, need.stage))
 
     while any(left):
         for place, steps in enumerate(left):
-            if steps and all(need in ends for need in schedule.needs(steps[0])):
+            if steps and all(need in ends for need in _needs(staged, steps[0])):
                 step = steps[0]
-                own = [need for need in schedule.needs(step) if step.what is not What.UPDATE or need.what in BACKWARDS]
-                begin = max([free[place], *(arrival(need, step) for need in own)])
-                ends[step] = free[place] = begin + times.of(step.what, step.stage)
+                begin = max([free[place], *(arrival(need, place) for need in _needs(staged, step))])
+                free[place] = begin + times.of(step.what, step.stage)
+                if step.what is not What.ADAM:  # each device has its own
+                    ends[step] = free[place]
                 left[place] = steps[1:]
     return max(free)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
 
     from ..devices.device import Device
     from .device_program import Staged
+    from .staged_network import Pipelined
 
 __all__ = ["Job", "pipeline_sources"]
 
@@ -47,7 +48,7 @@ class Job:
         plan, settings = self.plan, self.settings
         return staged_of(
             self.module, inputs_of(self.shape, 1.0), settings.batch, settings.config, plan.devices, plan.schedule,
-            settings.micro_batches, cut=plan.cut, chunks=plan.chunks, source=None,
+            settings.micro_batches, cut=plan.cut, chunks=plan.chunks, source=self._source,
         )  # fmt: skip
 
     def open_device(self) -> "Device":
@@ -58,7 +59,15 @@ class Job:
         """Arguments of the pipeline's class, which takes ``devices``."""
         plan, settings = self.plan, self.settings
         given = self.module, self.shape, settings.batch, settings.config, devices, plan.schedule, settings.micro_batches
-        return given, {"cut": plan.cut, "chunks": plan.chunks, "link": plan.link}
+        return given, {"cut": plan.cut, "chunks": plan.chunks, "link": plan.link, "source": self._source}
+
+    def load(self, network: "Pipelined") -> None:
+        """Install the network with its first weights."""
+        network.load_state(self.module.state_dict(), self.settings.seed)
+
+    @property
+    def _source(self) -> str | None:
+        return self.settings.gradient_source if self.settings.predicts else None
 
     def to_dict(self) -> dict:
         """Plain data, for other processes."""

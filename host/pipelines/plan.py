@@ -35,10 +35,9 @@ class Plan:
         """Raise PipelineError for what can't be trained, before anything is built."""
         parts = settings.micro_batches
         if settings.predicts:
-            raise PipelineError(
-                f"variant = {settings.variant!r} with devices = {self.devices}: the variant must be 'baseline'; several"
-                " devices predict gradients from Python alone (docs/pipelines.md)"
-            )
+            self._check_predicted(settings)
+        if settings.dataflow != TrainSettings.dataflow:
+            raise PipelineError(f"dataflow = {settings.dataflow!r}: several devices take the dataflow 'free' alone")
         if device not in ("sim", "golden"):
             raise PipelineError(f"device = {device!r}: several devices are simulated, by `sim` or `golden`")
         if self.schedule not in RUNNABLE:
@@ -50,6 +49,24 @@ class Plan:
             )
         build(self.schedule, self.devices, parts, chunks=self.chunks)
         _ = self.link
+
+    def _check_predicted(self, settings: TrainSettings) -> None:
+        """Raise PipelineError for predictions that stages can't make as one device does."""
+        if settings.gradient_source != "predicted":
+            raise PipelineError(
+                f"gradient_source = {settings.gradient_source!r} with devices = {self.devices}: several devices take"
+                " the source 'predicted' alone"
+            )
+        if settings.gate:
+            raise PipelineError(
+                f"gate = {settings.gate} with devices = {self.devices}: no device sees the quality of all predictions,"
+                " so there is no gate"
+            )
+        if settings.micro_batches < 2:
+            raise PipelineError(
+                f"variant = {settings.variant!r} with devices = {self.devices}: micro_batches = 1 must be at least 2,"
+                " since a GP batch of one moves exponents that all layers share"
+            )
 
     @property
     def link(self) -> "Link":

@@ -198,7 +198,7 @@ def _joined(job: Job, rank: int, device: Any) -> Rank:
     """A process' part of the pipeline, with the network's first weights."""
     given, options = job.arguments(device)
     network = RankNetwork(*given, **options)
-    network.load_state(job.module.state_dict())
+    job.load(network)
     return Rank(network, network.train)
 
 

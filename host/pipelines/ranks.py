@@ -17,22 +17,30 @@ __all__ = ["Batch", "OneProcess", "Rank", "Share", "Team"]
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of training: images, labels, learning rate with momentum and weight decay, and if it calibrates."""
+    """A batch of training: images, labels (None in GP), and learning rate with momentum and weight decay.
+
+    ``adam``: the predictor's rate, if there is one; ``calibrate``, ``phase`` and ``follows``: as ``train`` of
+    :class:`~adagp.host.pipelines.staged_network.StagedNetwork` takes them.
+    """
 
     x_NCHW: np.ndarray
-    y_N: np.ndarray
+    y_N: np.ndarray | None
     hyper: tuple[float, float, float]
     calibrate: bool
+    adam: float | None = None
+    phase: int = WARMUP
+    follows: bool = False
 
 
 @dataclass
 class Share:
-    """A process' share of a batch: steps, bytes sent, and counters by device.
+    """A process' share of a batch: steps, the clock after it, bytes sent, and counters by device.
 
     ``losses``: mean loss, images and correct answers of each micro-batch, if the last stage is here.
     """
 
     ran: list[Ran] = field(default_factory=list)
+    clock: float = 0.0
     sent_bytes: int = 0
     counters: list[dict[str, int]] = field(default_factory=list)
     losses: list[tuple[float, int, int]] = field(default_factory=list)
@@ -50,7 +58,7 @@ class Rank:
     def train(self, batch: Batch) -> Share:
         """Train a batch."""
         network, share = self.network, Share()
-        parts_N = np.split(batch.y_N, network.staged.schedule.micro_batches)
+        parts_N = [] if batch.y_N is None else np.split(batch.y_N, network.staged.schedule.micro_batches)
 
         def loss(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
             logits_NK, part_N = results[0].reshape(len(parts_N[0]), -1), parts_N[micro_batch]
@@ -59,10 +67,12 @@ class Rank:
             return [gradient_NK]
 
         network.set_hyper(*batch.hyper)
-        self._train(batch.x_NCHW, loss, calibrate=batch.calibrate)
-        share.ran, share.sent_bytes = network.ran, network.sent_bytes
+        if batch.adam is not None:
+            network.set_adam(batch.adam)
+        self._train(batch.x_NCHW, loss, calibrate=batch.calibrate, phase=batch.phase, follows=batch.follows)
+        share.ran, share.clock, share.sent_bytes = network.ran, network.clock, network.sent_bytes
         for worker in network.workers:
-            share.counters.append(worker.device.counters(WARMUP))
+            share.counters.append(worker.device.counters(batch.phase))
             worker.device.reset_counters()
         return share
 
@@ -103,7 +113,7 @@ class OneProcess:
         try:
             given, options = job.arguments(devices)
             network = StagedNetwork(*given, **options)
-            network.load_state(job.module.state_dict())
+            job.load(network)
         except BaseException:
             for device in devices:
                 device.close()

@@ -193,6 +193,11 @@ class Pipelined:
         return digest.hexdigest()
 
     @property
+    def clock(self) -> float:
+        """Cycles after which all devices of this process may begin the next batch."""
+        return self.cycles
+
+    @property
     def cycles(self) -> float:
         """Cycles of the last batch, from its first step to this process' last."""
         return max((ran.end for ran in self.ran), default=0.0)
@@ -204,6 +209,10 @@ class StagedNetwork(Pipelined):
     def __init__(self, module, inputs, batch: int, config: Config, devices: Sequence[Device], *args, **options):
         super().__init__(module, inputs, batch, config, dict(enumerate(devices)), len(devices), *args, **options)
         self._free = [0.0] * len(self.workers)
+
+    @property
+    def clock(self) -> float:
+        return max(self._free)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""

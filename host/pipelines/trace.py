@@ -24,6 +24,7 @@ class DeviceTimeline:
     def __init__(self, config: Config, path: Path, first: int, last: int):
         self.config, self.path, self.first, self.last = config, path, first, last
         self._steps: list[dict] = []
+        self._shift: float | None = None
         self._saved = True
 
     def resume(self, batch: int) -> None:
@@ -36,11 +37,13 @@ class DeviceTimeline:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{self.path} isn't a pipeline's timeline of this version: {error}") from None
 
-    def add(self, batch: int, ran: Sequence[Ran]) -> None:
-        """Take the steps of a batch, if it is one of those wanted."""
+    def add(self, batch: int, ran: Sequence[Ran], follows: bool = False) -> None:
+        """Take the steps of a batch, if it is one of those wanted; the clock of one that ``follows`` has gone on."""
         if not self.first <= batch <= self.last:
             return
-        shift = max((step["end"] for step in self._steps), default=0)
+        if self._shift is None or not follows:
+            self._shift = max((step["end"] for step in self._steps), default=0) - min(each.begin for each in ran)
+        shift = self._shift
         for each in sorted(ran, key=lambda one: (one.begin, one.device)):
             step = each.step
             self._steps.append({

@@ -2,12 +2,12 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
 
-from ...spec.phases import WARMUP
+from ...spec.phases import BP, GP, PHASE_NAMES, WARMUP
 from ..islands.runtime import Moment
 from ..training.dataset import Dataset
 from ..training.run_folder import RunFolder
@@ -42,7 +42,7 @@ class PipelineTrainer(Trainer):
     ----------
     recorded: keeps the steps of some batches
     expected: the cost model's view of the pipeline, for :meth:`results`
-    alone: measured cycles of a batch on one device, if they were
+    alone: measured cycles of a batch on one device by phase, if they were
     """
 
     def __init__(self, settings: TrainSettings, session: Session, team: Team, folder: RunFolder | None, every: int):
@@ -50,7 +50,7 @@ class PipelineTrainer(Trainer):
         self.team = team
         self.recorded: DeviceTimeline | None = None
         self.expected: Expected | None = None
-        self.alone: int | None = None
+        self.alone: dict[int, int] | None = None
         self._behind = False  # the golden model, after a batch
         self.progress.counters["devices"] = self.n_devices
 
@@ -88,66 +88,92 @@ class PipelineTrainer(Trainer):
         rate = settings.learning_rate_at(step, settings.epochs * self.steps_per_epoch)
         if settings.schedule == "plateau":
             rate = progress.plateau["rate"]
-        x_NCHW, y_N = self.train_x_NCHW[images[0]], self.train_y_N[images[0]]
         hyper = rate, settings.momentum, settings.weight_decay
-        shares = self.team.order("train", Batch(x_NCHW, y_N, hyper, fresh))
+        adam = settings.predictor_rate_at(progress.epoch) if settings.predicts else None
+        shares = []
+        for number, (phase, chosen) in enumerate(zip(phases, images, strict=True)):
+            y_N = None if phase == GP else self.train_y_N[chosen]
+            batch = Batch(self.train_x_NCHW[chosen], y_N, hyper, fresh, adam, phase, follows=number > 0)
+            shares.append(self.team.order("train", batch))
+            if self.recorded is not None:
+                ran = [ran for share in shares[-1] for ran in share.ran]
+                self.recorded.add(step + number, ran, batch.follows)
         device_seconds = time.perf_counter() - began
         self._behind = True
-        self._count(shares, fresh)
-        if self.recorded is not None:
-            self.recorded.add(step, [ran for share in shares for ran in share.ran])
-        losses = [one for share in shares for one in share.losses]
+        self._count(phases, shares, fresh)
+        if self.schedule is not None:
+            self._pass(len(phases))
+        losses = [one for share in shares[-1] for one in share.losses]
         for loss, n, correct in losses:
             progress.loss_sum += loss * n
             progress.correct += correct
             progress.images += n
-        self.network.moment = Moment(settings.seed, progress.epoch, first).after(1)
+        self.network.moment = Moment(settings.seed, progress.epoch, first).after(len(phases))
         normed = [name for layer in self.network.normed for name in layer.buffers[2:]]
-        self.network.islands.state.count(normed, len(losses))
-        progress.batches[WARMUP] += 1
-        if first + 1 == self.steps_per_epoch:
+        self.network.islands.state.count(normed, 1 if fresh else len(phases) * settings.micro_batches)
+        if first + len(phases) == self.steps_per_epoch:
             self.catch_up()
         progress.device_seconds += device_seconds
         progress.host_seconds += time.perf_counter() - began - device_seconds
-        return sum(loss for loss, _, _ in losses) / len(losses)
+        return sum(loss for loss, _, _ in losses) / len(losses) if losses else None
 
-    def _count(self, shares: Sequence[Share], calibrated: bool) -> None:
-        """Add a batch's counters to the progress': those of all devices, and the cycles that the pipeline took."""
-        ends = math.ceil(max(ran.end for share in shares for ran in share.ran))
-        for counters in (one for share in shares for one in share.counters):
-            self.progress.count(WARMUP, counters | {"cycles": 0})
-        self.progress.count(WARMUP, {"cycles": ends})
-        if not calibrated:
-            self.progress.count(WARMUP, {PIPELINED: ends, LINKED: sum(share.sent_bytes for share in shares)})
-            for ran in (ran for share in shares for ran in share.ran):
-                self.progress.count(WARMUP, {busy_of(ran.device): math.ceil(ran.end - ran.begin)})
+    def _count(self, phases: Sequence[int], batches: Sequence[Sequence[Share]], calibrated: bool) -> None:
+        """Add the counters of batches in a row to the progress': of all devices, and cycles of the pipeline.
+
+        A batch has the cycles from its first step until that of the next one, the last one until its end.
+        """
+        marks = [math.floor(min(ran.begin for share in shares for ran in share.ran)) for shares in batches]
+        marks.append(math.ceil(max(share.clock for share in batches[-1])))
+        for phase, shares, begin, end in zip(phases, batches, marks[:-1], marks[1:], strict=True):
+            self.progress.batches[phase] += 1
+            for counters in (one for share in shares for one in share.counters):
+                self.progress.count(phase, counters | {"cycles": 0})
+            self.progress.count(phase, {"cycles": end - begin})
+            if not calibrated:
+                sent = sum(share.sent_bytes for share in shares)
+                self.progress.count(phase, {PIPELINED: end - begin, LINKED: sent})
+                for ran in (ran for share in shares for ran in share.ran):
+                    self.progress.count(phase, {busy_of(ran.device): math.ceil(ran.end - ran.begin)})
 
     def results(self) -> dict:
         """Cycles and bytes over links of a batch that doesn't calibrate, idle shares, and the speed-up.
 
-        Devices without a clock have no shares; a run of one batch has none either.
+        Devices without a clock have no shares; a run of one batch has none either. ``phases`` has the same by phase.
         """
-        counters, batches = self.progress.counters, sum(self.progress.batches) - 1
+        counters, counts = self.progress.counters, list(self.progress.batches)
+        counts[WARMUP] -= 1
+        assert self.expected is not None
+        whole = self._shares(counters, sum(counts))
+        expects = self.expected.speedup(self.progress.batches[GP] / sum(self.progress.batches))
+        speedup, kind, alone = expects, "as the cost model expects", None
+        if self.alone is not None and whole["idle_shares"]:
+            cycles = sum(count * self.alone[phase] for phase, count in enumerate(counts) if count)
+            speedup, kind, alone = cycles / counters[PIPELINED], "measured", cycles / sum(counts)
+        phases = {
+            PHASE_NAMES[phase]: {"batches": count, **self._shares(self.progress.by_phase[phase], count)}
+            for phase, count in enumerate(counts) if count
+        }  # fmt: skip
+        return {
+            **whole, "phases": phases, "speedup": speedup, "speedup_is": kind, "one_device_cycles": alone,
+            "expected_speedup": expects, "stages": [asdict(row) for row in self.expected.stages],
+        }  # fmt: skip
+
+    def _shares(self, counters: Mapping[str, int], batches: int) -> dict:
+        """Cycles and bytes of a batch, and idle shares, from the counters of some batches."""
         cycles = counters.get(PIPELINED, 0)
         idle = [1 - counters[busy_of(place)] / cycles for place in range(self.n_devices)] if cycles else []
-        assert self.expected is not None
-        speedup, kind = self.expected.speedup, "as the cost model expects"
-        if self.alone is not None and cycles:
-            speedup, kind = self.alone * batches / cycles, "measured"
         return {
             "cycles_a_batch": cycles / max(1, batches), "link_bytes_a_batch": counters.get(LINKED, 0) / max(1, batches),
             "idle_shares": idle, "idle_share": sum(idle) / self.n_devices,
-            "speedup": speedup, "speedup_is": kind, "one_device_cycles": self.alone,
-            "expected_speedup": self.expected.speedup, "stages": [asdict(row) for row in self.expected.stages],
         }  # fmt: skip
 
 
-def one_device_cycles(settings: TrainSettings, device: str, dataset: Dataset) -> int:
-    """Cycles of a batch that one device trains with the same micro-batches, measured on its second batch."""
+def one_device_cycles(settings: TrainSettings, device: str, dataset: Dataset) -> dict[int, int]:
+    """Cycles of a batch by phase on one device with the same micro-batches, without the one that calibrates."""
     short = replace(
-        settings, epochs=1, train_images=2 * settings.batch, test_images=1, schedule="constant",
-        plateau_factor=TrainSettings.plateau_factor, plateau_patience=TrainSettings.plateau_patience,
-        validation_fraction=TrainSettings.validation_fraction,
+        settings, epochs=1 + settings.predicts, train_images=2 * settings.batch, test_images=1, schedule="constant",
+        warmup_epochs=1, phases="1:1", plateau_factor=TrainSettings.plateau_factor,
+        plateau_patience=TrainSettings.plateau_patience, validation_fraction=TrainSettings.validation_fraction,
     )  # fmt: skip
     found: list[int] = []
     with open_session(short, device, dataset=dataset) as session:
@@ -155,8 +181,9 @@ def one_device_cycles(settings: TrainSettings, device: str, dataset: Dataset) ->
 
         def counted(progress, loss) -> None:
             trainer.read_counters()
-            found.append(progress.counters["cycles"])
+            found.append(progress.by_phase[WARMUP]["cycles"])
 
         trainer.on_batch = counted
-        trainer.run()
-    return found[1] - found[0]
+        by_phase = trainer.run().by_phase
+    others = {phase: by_phase[phase]["cycles"] for phase in (BP, GP) if by_phase[phase]}
+    return {WARMUP: found[1] - found[0], **others}

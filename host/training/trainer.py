@@ -41,8 +41,7 @@ class Trainer:
     seed and epoch alone. So a resumed run ends with the bits of an undisturbed one.
 
     ``on_batch(progress, loss)`` is called after each batch; a callback that looks at counters calls
-    :meth:`read_counters` first. ``timeline`` records some batches. ``several`` says how several devices share the run;
-    checkpoints keep it. Raises RunError if the settings don't fit the
+    :meth:`read_counters` first. ``timeline`` records some batches, ``several`` says how devices share them. Raises RunError if the settings don't fit the
     data, and DivergenceError in :meth:`run` if the loss becomes meaningless.
     """
 
@@ -229,11 +228,16 @@ class Trainer:
         if self.schedule is None or self.settings.gradient_source != "skip":
             return phases, images
         skipped = phases.count(GP)  # the first ones
+        self._pass(skipped)
+        return phases[skipped:], images[skipped:]
+
+    def _pass(self, batches: int) -> None:
+        """Move the device's schedule past batches that it doesn't run."""
+        assert self.schedule is not None
         position, gate_open = self.device.position()
-        for _ in range(skipped):
+        for _ in range(batches):
             _, position = following(position, self.schedule, gate_open)
         self.device.set_position(position, gate_open)
-        return phases[skipped:], images[skipped:]
 
     def _batches(self, phases: list[int], images: list[np.ndarray], first: int) -> float | None:
         """Train on batches, all of GP except perhaps the last, whose loss is returned if it isn't of GP.

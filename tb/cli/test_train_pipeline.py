@@ -7,6 +7,7 @@ import pytest
 from adagp.host.pipelines import job
 from adagp.host.pipelines.training import PipelineTrainer
 from adagp.host.training.run_folder import RunFolder
+from adagp.spec.phases import GP
 from command_line import SMALL
 
 pytestmark = pytest.mark.timeout(300)
@@ -62,12 +63,38 @@ def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, 
     assert json.loads((tmp_path / "run" / "log.json").read_text())[-1]["devices"] == 2
 
 
+def test_predicted_gradients_have_the_bits_of_one_device_in_a_run_that_goes_on(adagp, tmp_path, monkeypatch):
+    """The run stops between two GP batches, with the predictor in the checkpoint."""
+    predicted = (*RUN, "--variant", "max", "--phases", "1:1")
+    code, out, _ = adagp("train", "-o", tmp_path / "one", *predicted)
+    assert code == 0 and "3 of warm-up, 1 of BP, 2 of GP" in out
+    several, checkpoint = (*predicted, "--devices", "2", "--one-process"), PipelineTrainer.checkpoint
+
+    def stopping(trainer):
+        checkpoint(trainer)
+        if trainer.progress.batches[GP]:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PipelineTrainer, "checkpoint", stopping)
+        assert adagp("train", "-o", tmp_path / "run", *several)[0] == 130
+    code, out, err = adagp("train", "-o", tmp_path / "run", *several)
+    assert code == 0 and "going on from epoch 2, batch 2" in err and "3 of warm-up, 1 of BP, 2 of GP" in out
+    one, found = (RunFolder(tmp_path / name) for name in ("one", "run"))
+    assert found.summary["weights_hash"] == one.summary["weights_hash"]
+    rows = zip(found.log, one.log, strict=True)
+    assert all([mine[name] for name in SAME] == [its[name] for name in SAME] for mine, its in rows)
+
+
 @pytest.mark.parametrize(("options", "told"), [
     (("--devices", "3", "--micro-batches", "2"), "1f1b: micro_batches = 2 must be at least devices = 3"),
     (("--devices", "2", "--micro-batches", "3"), "micro_batches = 3 must be at least 1 and divide batch = 8"),
     (("--devices", "6", "--micro-batches", "8"), "stages = 6 must satisfy 1 <= stages <= 5"),
     (("--devices", "2", "--micro-batches", "4", "--cut", "x"), "cut at 'x': a stage must begin with"),
-    (("--devices", "2", "--variant", "max", "--warmup-epochs", "1"), "the variant must be 'baseline'"),
+    (("--devices", "2", "--variant", "max"), "micro_batches = 1 must be at least 2, since a GP batch"),
+    (("--devices", "2", "--variant", "max", "--gate", "0.5"), "no device sees the quality of all predictions"),
+    (("--devices", "2", "--variant", "low", "--gradient-source", "skip"), "the source 'predicted' alone"),
+    (("--devices", "2", "--dataflow", "ws"), "several devices take the dataflow 'free' alone"),
     (("--devices", "2", "--micro-batches", "4", "--pipeline", "chimera"), "must be one of 1f1b, gpipe"),
     (("--devices", "2", "--micro-batches", "4", "--compare"), "--compare needs the device sim"),
     (("--devices", "2", "--micro-batches", "4", "--link-latency", "-1"), "latency = -1.0 must be at least 0"),
