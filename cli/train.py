@@ -167,6 +167,8 @@ def train(
 
     Example: `adagp train --variant max --phases "2*4:1 1:1"`
 
+    Example: `adagp train --variant max --batch 16 --micro-batches 4 --devices 2 --pipeline zb-h1`
+
     Example: `adagp train --device board --port /dev/ttyUSB1 --preset ecp5`
     """
     settings = TrainSettings(

@@ -37,7 +37,8 @@ class PipelineOptions:
         int,
         typer.Option(
             help="Accelerators that train the network together. Each has a part of its layers, a stage; a batch passes"
-            " the stages in `--micro-batches`. Weights are those of one device with the same micro-batches.",
+            " the stages in `--micro-batches`. Weights are those of one device with the same micro-batches, and so"
+            " are those with predicted gradients (`--variant`).",
             min=1, max=64,
         ),
     ] = 1  # fmt: skip

@@ -13,7 +13,7 @@ from .staged_network import Link
 from .steps import BACKWARDS, Step, What
 from .worker import HEADER_BYTES
 
-__all__ = ["Expected", "StageRow", "expected"]
+__all__ = ["Expected", "StageRow", "expected", "message_bytes", "needed"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def expected(staged: Staged, link: Link) -> Expected:
     for stage, cycles in enumerate(totals):
         place = staged.device_of(stage)
         device = staged.devices[place]
-        sent = sum(_sent(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
+        sent = sum(message_bytes(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
         rows.append(StageRow(
             stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles,
             cycles / sum(totals), staged.schedule.micro_batches * sent, len(device.slots), device.plan.n_bytes,
@@ -95,15 +95,15 @@ class _Times:
         return self._known[what, stage]
 
 
-def _sent(staged: Staged, what: What, stage: int) -> int:
-    """Bytes that a step sends to other devices."""
+def message_bytes(staged: Staged, what: What, stage: int) -> int:
+    """Bytes that a step sends to other devices; of the predictor's gradients, which go apart, the longer one's."""
     if what is What.LEARN:
-        return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in GRADIENTS)
+        return max(HEADER_BYTES + staged.tensors[name].n_bytes for name in GRADIENTS)
     tensors = [staged.tensors[each.tensor] for each in staged.sections.sent(what, stage) if staged.has_message(each)]
     return sum(HEADER_BYTES + each.n_bytes for each in tensors)
 
 
-def _needs(staged: Staged, step: Step) -> list[Step]:
+def needed(staged: Staged, step: Step) -> list[Step]:
     """The steps that a step of a single batch waits for."""
     if step.what is What.ADAM:
         return [Step(What.LEARN, 0, None, step.batch)]
@@ -121,13 +121,13 @@ def _makespan(staged: Staged, times: _Times, link: Link) -> float:
 
     def arrival(need: Step, place: int) -> float:
         crosses = schedule.device(need) != place
-        return ends[need] + crosses * link.cycles(_sent(staged, need.what, need.stage))
+        return ends[need] + crosses * link.cycles(message_bytes(staged, need.what, need.stage))
 
     while any(left):
         for place, steps in enumerate(left):
-            if steps and all(need in ends for need in _needs(staged, steps[0])):
+            if steps and all(need in ends for need in needed(staged, steps[0])):
                 step = steps[0]
-                begin = max([free[place], *(arrival(need, place) for need in _needs(staged, step))])
+                begin = max([free[place], *(arrival(need, place) for need in needed(staged, step))])
                 free[place] = begin + times.of(step.what, step.stage)
                 if step.what is not What.ADAM:  # each device has its own
                     ends[step] = free[place]

@@ -41,8 +41,8 @@ class Trainer:
     seed and epoch alone. So a resumed run ends with the bits of an undisturbed one.
 
     ``on_batch(progress, loss)`` is called after each batch; a callback that looks at counters calls
-    :meth:`read_counters` first. ``timeline`` records some batches, ``several`` says how devices share them. Raises RunError if the settings don't fit the
-    data, and DivergenceError in :meth:`run` if the loss becomes meaningless.
+    :meth:`read_counters` first. ``timeline`` records some batches, ``several`` says how devices share them. Raises
+    RunError if the settings don't fit the data, and DivergenceError in :meth:`run` if the loss becomes meaningless.
     """
 
     def __init__(

@@ -1,0 +1,204 @@
+"""ADA-GP on pipelines of four simulated devices: writes ``results/pipelines.json``.
+
+``steps_*``: steps of a BP batch, and of a GP and a BP batch, in the paper's unit; four equal stages and micro-batches.
+The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it. Chimera isn't
+there, since it doesn't train networks here.
+
+All else is of a network in VGG's pattern on 32x32 images, in cycles of the simulated RTL. ``cycles_bp_*``: a batch on
+the baseline design, ``ada_*``: on the design with a predictor. ``speedup_*``: a pipeline without predictions over one
+device of the baseline design with the same micro-batches. ``gain_*``: ADA-GP over the same schedule without it, in the
+paper's phases of 90 epochs; ``total_*``: over one device without it. Names that end in ``_link`` are with messages that
+take time, those in ``_balanced`` with each kind of step equally long on all devices, as a perfect cut would have it.
+Runs of GP and BP batches are laid out from the cycles of a run's steps; that of two GP batches and a BP batch is also
+run, and must take as long as it is laid out.
+
+What is measured is kept in ``build/bench_pipelines``: a bench that was stopped goes on after it.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from ...algorithm import paper_numbers as paper
+from ...gen.cache import digest
+from ...gen.files import write_atomically
+from ...gen.hardware_digest import hardware_digest
+from ...gen.provenance import commit, provenance
+from ...host.compiler.values import inputs_of
+from ...host.console import writable
+from ...host.devices.simulated import SimDevice
+from ...host.pipelines.counts import Mix
+from ...host.pipelines.device_program import Staged
+from ...host.pipelines.job import pipeline_sources
+from ...host.pipelines.schedules import CHUNKS
+from ...host.pipelines.staged_network import Link, StagedNetwork, staged_of
+from ...host.pipelines.steps import Step, What
+from ...host.pipelines.training import one_device_cycles
+from ...host.training.data import Dataset
+from ...host.training.models import build_model
+from ...host.training.settings import TrainSettings
+from ...spec.phases import PHASE_NAMES
+from ..instruments.pipeline_steps import UNITS, Steps, balanced_steps, laid, mean_cycles, ran_batches, shares
+from ..instruments.results import FOLDER, write_results
+
+__all__ = ["DEVICES", "LINK", "MIX", "SCHEDULES", "SETTINGS", "main"]
+
+COMMAND = "python -m adagp.evaluation.benches.pipelines"
+WORK = Path("build/bench_pipelines")
+SCHEDULES = ("gpipe", "1f1b", "zb-h1")
+DEVICES, CLASSES, SHAPE = 4, 10, (3, 32, 32)
+SETTINGS = TrainSettings(model="vgg-small", preset="tiny", batch=4, micro_batches=4, seed=1)
+VARIANT = "max"
+IDEAL, LINK = Link(), Link(latency=200, bytes_per_cycle=4)
+MIX = Mix(paper.EPOCHS, paper.WARMUP_EPOCHS, paper.PHASES)
+
+
+def equal_stages(classes: int) -> nn.Module:
+    """Four convolutions alike, of which the last one's only pixel has the classes."""
+    layers = [layer for _ in range(DEVICES) for layer in (nn.Conv2d(classes, classes, 1), nn.ReLU())]
+    return nn.Sequential(*layers[:-1], nn.Flatten())
+
+
+def kept(name: str, settings: TrainSettings, measure: Callable[[], dict]) -> dict:
+    """A measurement of the same hardware, host and settings, or a new one."""
+    key = digest(hardware_digest(settings.config), pipeline_sources(), repr(settings.to_dict()), name)
+    path = WORK / f"{name}-{key}.json"
+    if not path.exists():
+        began = time.monotonic()
+        print(f"{name} ...", flush=True)
+        write_atomically(path, json.dumps(measure()).encode())
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    found: dict = json.loads(path.read_text())
+    return found
+
+
+def on_one_device(settings: TrainSettings) -> dict[str, int]:
+    """Cycles of a batch by phase on one device."""
+    draw = np.random.default_rng(settings.seed)
+    x_NCHW = draw.random((2 * settings.batch, *SHAPE), np.float32)
+    y_N = draw.integers(0, CLASSES, 2 * settings.batch)
+    dataset = Dataset("random", x_NCHW, y_N, x_NCHW[:1], y_N[:1], CLASSES)
+    found = one_device_cycles(settings, "sim", dataset)
+    return {PHASE_NAMES[phase]: cycles for phase, cycles in found.items()}
+
+
+def pipelined(settings: TrainSettings, schedule: str, module: nn.Module, shape: tuple[int, ...], cut=None) -> dict:
+    """The steps of batches on simulated devices, with what a record can hold."""
+    devices: list[SimDevice] = []
+    try:
+        devices += (SimDevice(settings.config) for _ in range(DEVICES))
+        pipeline = StagedNetwork(
+            module, shape, settings.batch, settings.config, devices, schedule, settings.micro_batches, cut=cut,
+            source=source_of(settings),
+        )  # fmt: skip
+        began = time.monotonic()
+
+        def seen(text: str) -> None:
+            print(f"  {time.monotonic() - began:5.0f} s: {text}", flush=True)
+
+        found = ran_batches(pipeline, module, shape, CLASSES, settings.seed, seen)
+    finally:
+        for device in devices:
+            device.close()
+    steps = {
+        phase: [[place, step.what, step.stage, step.micro_batch, step.phase, cycles] for place, step, cycles in batch]
+        for phase, batch in found["steps"].items()
+    }
+    return {"steps": steps, "cycles": found["cycles"], "stages": pipeline.staged.stage_of}
+
+
+def laid_out(settings: TrainSettings, schedule: str, module: nn.Module, shape: tuple[int, ...], cut=None) -> Staged:
+    """The stages of a pipeline, without devices."""
+    return staged_of(
+        module, inputs_of(shape, 1.0), settings.batch, settings.config, DEVICES, schedule, settings.micro_batches,
+        cut=cut, chunks=CHUNKS, source=source_of(settings),
+    )  # fmt: skip
+
+
+def source_of(settings: TrainSettings) -> str | None:
+    """The source of gradients in GP batches."""
+    return settings.gradient_source if settings.predicts else None
+
+
+def steps_of(record: dict) -> dict[str, Steps]:
+    """The steps of a record by phase."""
+    return {
+        name: [(place, Step(What(what), stage, micro_batch, 0, phase), cycles)
+               for place, what, stage, micro_batch, phase, cycles in batch]
+        for name, batch in record["steps"].items()
+    }  # fmt: skip
+
+
+def counted(settings: TrainSettings) -> Iterator[tuple[str, float]]:
+    """Steps by the paper's unit, of runs on four equal stages."""
+    module, shape = equal_stages(CLASSES), (CLASSES, 1, 1)
+    cut = [f"{2 * number}.Conv2d" for number in range(1, DEVICES)]
+    for schedule in SCHEDULES:
+        record = kept(f"equal-{schedule}", settings, partial(pipelined, settings, schedule, module, shape, cut))
+        plan = laid_out(settings, schedule, module, shape, cut)
+        found = {name: [(place, step, float(UNITS.get(step.what, 0))) for place, step, _ in batch]
+                 for name, batch in steps_of(record).items()}  # fmt: skip
+        name = schedule.replace("-", "_")
+        yield f"steps_bp_{name}", laid(plan, [found["bp"]], IDEAL)
+        yield f"steps_gp_bp_{name}", laid(plan, [found["gp"], found["bp"]], IDEAL)
+
+
+def main() -> None:
+    """Entry point of ``nox -s bench_pipelines``."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--output", type=writable, default=FOLDER / "pipelines.json")
+    arguments = parser.parse_args()
+    source, ada = commit(), replace(SETTINGS, variant=VARIANT)
+    WORK.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, float] = dict(counted(ada))
+    both = SETTINGS, ada
+    alone = {each.variant: kept(f"one-{each.variant}", each, partial(on_one_device, each)) for each in both}
+    one, ada_one = alone["baseline"]["warmup"], alone[VARIANT]
+    spent = (1 - MIX.share) * ada_one["bp"] + MIX.share * ada_one["gp"]
+    figures |= {
+        "cycles_bp_one": one, "ada_bp_one": ada_one["bp"], "ada_gp_one": ada_one["gp"], "gain_one": float(one / spent),
+    }  # fmt: skip
+    module = build_model(SETTINGS.model, SHAPE, CLASSES, SETTINGS.seed)
+    details: dict[str, object] = {"one_device": alone, "link": vars(LINK), "settings": SETTINGS.to_dict()}
+    for schedule in SCHEDULES:
+        runs, plans = {}, {}
+        for settings in both:
+            variant, measure = settings.variant, partial(pipelined, settings, schedule, module, SHAPE)
+            record = kept(f"{schedule}-{variant}", settings, measure)
+            runs[variant] = steps_of(record)
+            plans[variant] = laid_out(settings, schedule, module, SHAPE)
+            sequences = [["bp"], ["gp", "gp", "bp"]][: len(record["cycles"])]
+            mine = [laid(plans[variant], [runs[variant][name] for name in each], IDEAL) for each in sequences]
+            details[f"{schedule} {variant}"] = {**record, "laid": mine}
+        figures |= dict(of_schedule(schedule.replace("-", "_"), plans, runs, one))
+        print(f"{schedule} done", flush=True)
+    write_results(arguments.output, figures, details, provenance(COMMAND, ada.config, SETTINGS.seed, source))
+    for name, value in figures.items():
+        print(f"{name}: {value:,.6g}")
+
+
+def of_schedule(name: str, plans: dict, runs: dict[str, dict[str, Steps]], one: int) -> Iterator[tuple[str, float]]:
+    """Figures of a schedule."""
+    plain, ada = runs["baseline"], runs[VARIANT]
+    even = {key: {phase: balanced_steps(batch) for phase, batch in each.items()} for key, each in runs.items()}
+    yield f"cycles_bp_{name}", laid(plans["baseline"], [plain["bp"]], IDEAL)
+    yield f"ada_bp_{name}", laid(plans[VARIANT], [ada["bp"]], IDEAL)
+    yield f"ada_gp_{name}", laid(plans[VARIANT], [ada["gp"]] * 3, IDEAL) - laid(plans[VARIANT], [ada["gp"]] * 2, IDEAL)
+    yield f"largest_share_{name}", max(shares(plain["bp"], DEVICES))
+    for end, link, each in (("", IDEAL, runs), ("_link", LINK, runs), ("_balanced", IDEAL, even)):
+        without = laid(plans["baseline"], [each["baseline"]["bp"]], link)
+        mixed = mean_cycles(plans[VARIANT], each[VARIANT], MIX, link)
+        yield f"speedup_{name}{end}", one / without
+        yield f"gain_{name}{end}", without / mixed
+        yield f"total_{name}{end}", one / mixed
+
+
+if __name__ == "__main__":
+    main()
