@@ -120,6 +120,12 @@ def bench_predictor(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_stale_weights(session: nox.Session) -> None:
+    """Accuracy and memory of pipelined training with stale weights: writes results/stale_weights.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.stale_weights", *session.posargs)
+
+
+@nox.session
 def bench_train(session: nox.Session) -> None:
     """The default run on both devices, hashes compared: writes results/train.json."""
     session.run("python", "-m", "adagp.evaluation.benches.train", *session.posargs)

@@ -1,11 +1,11 @@
-"""Numbers from the paper (ADA-GP, MICRO 2023), each with its place there."""
+"""Numbers from the paper (ADA-GP, MICRO 2023), each with its place there; STALE_ are of a paper of stale weights."""
 
 __all__ = [
     "ACCURACY", "ACCURACY_GAINS", "ASIC_AREA", "ASIC_POWER_UW", "CYCLES", "DATAFLOW_MOST_SPEEDUP", "DATAFLOW_SPEEDUP",
     "DRAM_ENERGY_SAVING", "EPOCHS", "EQUAL_AREA_PES", "EQUAL_AREA_SPEEDUP", "EQUAL_POWER_PES", "FPGA_POWER_W",
     "FPGA_RESOURCES", "LR", "N_PES",
     "PHASES", "PIPELINE_MOST_SPEEDUP", "PIPELINE_SPEEDUP", "PIPELINE_STEPS", "PREDICTOR_LR", "SPEEDUP",
-    "WARMUP_EPOCHS", "YOLO_IOU", "YOLO_LR", "YOLO_WEIGHT_DECAY",
+    "STALE_DEEP_DROP", "STALE_EARLY_DROP", "WARMUP_EPOCHS", "YOLO_IOU", "YOLO_LR", "YOLO_WEIGHT_DECAY",
 ]  # fmt: skip
 
 EPOCHS = 90
@@ -115,3 +115,7 @@ EQUAL_AREA_PES, EQUAL_POWER_PES = 0.11, 0.10
 EQUAL_AREA_SPEEDUP = {"cifar10": 0.0463, "cifar100": 0.0461, "imagenet": 0.0553}
 """The baseline's speed-up by the PEs for MAX's area, mean by data set (section 6.6.1, whose sentences allow
 other readings)."""
+STALE_EARLY_DROP = {"lenet5": 0.4, "alexnet": 4.0, "vgg": 0.83, "resnet": 1.45}
+STALE_DEEP_DROP = {"vgg": 12.0, "resnet": 8.5}
+"""Points of accuracy that training with stale weights loses, pipelined in early layers, and at most when pipelined
+deeper ("Pipelined training with stale weights in deep convolutional neural networks", abstract)."""

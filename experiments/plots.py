@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .methods.methods import METHODS
+from .methods.methods import ALL_METHODS
 from .pareto import best
 from .results import MethodResult
 
@@ -77,7 +77,7 @@ def _over_epochs(outcomes, score_name, title, path):
 def _against_cost(found: Sequence[MethodResult], score_name, title, path):
     """Plots the test part's scores with standard deviations over seeds, and a line through plain training."""
     figure, (axis,) = _axes()
-    plain = {one.point.method: one.point for one in found if not METHODS[one.point.method].entries}
+    plain = {one.point.method: one.point for one in found if ALL_METHODS[one.point.method].plain}
     accuracy = {name: point.accuracy for name, point in plain.items()}
     line = best([*plain], {name: point.cost for name, point in plain.items()}, accuracy)
     axis.plot([100 * cost for cost, _ in line], [accuracy[name] for _, name in line], "k--", lw=1,
@@ -124,7 +124,7 @@ def plot_experiment(
         _over_epochs(outcomes, score_name, title, folder / "accuracy.png"),
         _against_cost(found, score_name, title, folder / "cost.png"),
     ]
-    predicted = [o for o in outcomes if o["quality"] and METHODS[o["run"]["method"]].source == "predicted"]
+    predicted = [o for o in outcomes if o["quality"] and ALL_METHODS[o["run"]["method"]].source == "predicted"]
     if predicted:
         shown = next((o for o in predicted if o["run"]["method"] == "ada-gp"), predicted[0])
         made += [_quality(shown, name, folder / f"{name}.png") for name in _QUALITY]

@@ -13,7 +13,7 @@ from ..algorithm.metrics import csv_text, scalars
 from ..gen.files import write_atomically
 from ..host.training.events import events_writer
 from .experiment_folder import ExperimentFolder
-from .methods.methods import METHODS
+from .methods.methods import ALL_METHODS
 from .pareto import Point, compare
 from .tasks import Task
 
@@ -49,7 +49,7 @@ def results(outcomes: Sequence[dict], cost_of: Callable[[dict], float] = macs) -
         method: {o["run"]["seed"]: _number(o["test"]) for o in found} for method, found in by_method.items()
     }  # fmt: skip
     cost = {method: float(np.mean([cost_of(o) for o in found])) for method, found in by_method.items()}
-    plain = [method for method in by_method if not METHODS[method].entries]
+    plain = [method for method in by_method if ALL_METHODS[method].plain]
     points = compare(accuracy, cost, plain if len(plain) > 1 else ())
     return [MethodResult(point, _means(by_method[point.method]), accuracy[point.method]) for point in points]
 
@@ -77,7 +77,7 @@ def table(found: Sequence[MethodResult], task: Task, title: str) -> Table:
         column.justify = "right"
     for one in found:
         point = one.point
-        plain = not METHODS[point.method].entries
+        plain = ALL_METHODS[point.method].plain
         above = "on its line" if plain and point.above == 0 else _with_error(point.above, point.error, "+")
         more = [_with_error(one.measures.get(name), None) for name in further]
         made.add_row(
@@ -93,10 +93,10 @@ def remarks(outcomes: Sequence[dict]) -> list[str]:
         of = batches.setdefault(outcome["run"]["method"], {})
         for phase, count in outcome["batches"].items():
             of[phase] = of.get(phase, 0) + count
-    idle = [name for name, of in batches.items() if METHODS[name].entries and not of.get("gp")]
+    idle = [name for name, of in batches.items() if ALL_METHODS[name].entries and not of.get("gp")]
     by_length: dict[int, list[str]] = {}
     for name, of in batches.items():
-        if not METHODS[name].entries:
+        if ALL_METHODS[name].plain:
             by_length.setdefault(sum(of.values()), []).append(name)
     same = [" and ".join(names) for names in by_length.values() if len(names) > 1]
     return [

@@ -18,8 +18,9 @@ from .methods.costs import BatchCosts, batch_costs
 from .methods.dni import Dni
 from .methods.half_resolution import halved
 from .methods.ideas import IDEAS, Idea
-from .methods.methods import METHODS, Method
+from .methods.methods import ALL_METHODS, Method
 from .methods.optimisation import MOMENTUM, WEIGHT_DECAY, Rates, autocast, optimizer, scaler
+from .methods.stale import Stale
 from .networks.models import build
 from .run_state import History, restore, save
 from .tasks import CLASSIFICATION, Task, moved
@@ -125,7 +126,7 @@ class _Training:
 
     def __init__(self, run: Run, data: Splits, task: Task, follow: bool):
         self.run, self.data, self.task, self._follow = run, data, task, follow
-        self.method = METHODS[run.method]
+        self.method = ALL_METHODS[run.method]
         self.network = network_of(run, data).to(run.device)
         if run.device == "cpu":  # the same numbers but for rounding, sooner
             convert_conv2d_weight_memory_format(self.network, torch.channels_last)
@@ -138,8 +139,10 @@ class _Training:
         self.trainer = self._trainer()
         self.history = History()
 
-    def _trainer(self) -> AdaGP | Dni | Idea:
+    def _trainer(self) -> AdaGP | Dni | Idea | Stale:
         method, run = self.method, self.run
+        if method.pipelining:
+            return Stale(method.pipelining, self.network, self.optimizer, self.epochs)
         table = method.schedule(self.epochs)
         if method.source in IDEAS:
             return Idea(method.source, self.network, self.optimizer, table, seed=run.seed)
@@ -190,6 +193,8 @@ class _Training:
 
         if isinstance(self.trainer, Idea):
             return self.trainer.step(compute, batch)
+        if isinstance(self.trainer, Stale):
+            return self.trainer.step(*batch)
         if isinstance(self.trainer, Dni):
             assert self.task.labels
             return self.trainer.step(compute, self.task.labels(batch))

@@ -8,7 +8,7 @@ from ..algorithm.paper_numbers import EPOCHS, LR, YOLO_LR, YOLO_WEIGHT_DECAY
 from ..host.training.settings import SettingsError
 from .data import DATASETS
 from .methods.ideas import IDEAS
-from .methods.methods import METHODS
+from .methods.methods import ALL_METHODS, METHODS
 from .methods.optimisation import AUTOCASTS, DEVICES, LR_SCHEDULES, MOMENTUM, OPTIMIZERS, WEIGHT_DECAY
 from .networks.models import HALVED_MODELS, MODELS, PAPER_MODELS, SEQUENTIAL_MODELS, SMALL_MODELS
 from .tasks import CLASSIFICATION, DETECTION, TASKS, TRANSLATION, task_of
@@ -31,17 +31,19 @@ _LEARNING_RATES = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
 
 def fitting(methods: Iterable[str], model: str, data: str, autocast: str = "off") -> tuple[str, ...]:
     """Those of the ``methods`` that there are for a network and its examples."""
-    return tuple(method for method in methods if not _meant_for(METHODS[method].source, model, data, autocast))
+    return tuple(method for method in methods if not _meant_for(ALL_METHODS[method].source, model, data, autocast))
 
 
 def _meant_for(source: str, model: str, data: str, autocast: str) -> str:
     """The restriction of a source of gradients that the settings break, "" if none."""
-    if source not in ("dni", *IDEAS):
+    if source not in ("dni", "stale", *IDEAS):
         return ""
     if task_of(data) is not CLASSIFICATION or autocast != "off":
         return "classification with autocast off"
     if source in ("dni", "half"):
         return ""
+    if source == "stale":
+        return "" if model in SMALL_MODELS else ", ".join(SMALL_MODELS)
     models = HALVED_MODELS if source == "coarse" else SEQUENTIAL_MODELS
     return "" if model in models else " and ".join(models)
 
@@ -99,8 +101,8 @@ class ExperimentSettings:
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise SettingsError(f"{name} = {','.join(map(str, values))!r} must name some, each once")
-        if unknown := [method for method in self.methods if method not in METHODS]:
-            raise SettingsError(f"methods: there is no {unknown[0]!r}; there are {', '.join(METHODS)}")
+        if unknown := [method for method in self.methods if method not in ALL_METHODS]:
+            raise SettingsError(f"methods: there is no {unknown[0]!r}; there are {', '.join(ALL_METHODS)}")
         if any(seed < 0 for seed in self.seeds):
             raise SettingsError(f"seeds = {','.join(map(str, self.seeds))!r} must be 0 or more")
 
@@ -109,7 +111,7 @@ class ExperimentSettings:
         if mine is not its:
             raise SettingsError(f"model = {self.model!r} is for {mine.name}, and data = {self.data!r} for {its.name}")
         for method in self.methods:
-            if purpose := _meant_for(METHODS[method].source, self.model, self.data, self.autocast):
+            if purpose := _meant_for(ALL_METHODS[method].source, self.model, self.data, self.autocast):
                 raise SettingsError(f"methods: {method} is for {purpose}: leave it out")
 
     @property

@@ -9,10 +9,23 @@ from ...algorithm.schedules import Position, phase_name
 from ...spec.schedule import Schedule
 from .ideas import IDEAS
 
-__all__ = ["METHODS", "PLAIN", "Method"]
+__all__ = ["ALL_METHODS", "METHODS", "PLAIN", "STALE_METHODS", "Method", "Pipelining"]
 
 PLAIN = (1.0, 0.85, 0.7, 0.55, 0.4)
 """Budgets of plain training, as shares of the epochs: the line that methods are compared with."""
+
+
+@dataclass(frozen=True)
+class Pipelining:
+    """Pipelined training with stale weights. ``depth``: share of the layers or blocks up to which the network is cut
+    before each, at least before the second. ``schedule``: one of ``adagp pipeline`` that isn't flushed. ``stash``: with
+    old weights kept for backward passes. ``share``: of the epochs; later ones aren't pipelined.
+    """
+
+    depth: float
+    schedule: str = "stale-registers"
+    stash: bool = False
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -21,6 +34,7 @@ class Method:
 
     ``source``: of gradients in GP batches, of :data:`adagp.spec.schedule.SOURCES`, "dni", or one of :mod:`.ideas`.
     ``raw``: the predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
+    ``pipelining``: in place of these, with source "stale".
     """
 
     name: str
@@ -29,6 +43,12 @@ class Method:
     entries: str | tuple[tuple[int, int, int], ...] = ()
     raw: bool = False
     gate: float | None = None
+    pipelining: Pipelining | None = None
+
+    @property
+    def plain(self) -> bool:
+        """True for plain training."""
+        return not self.entries and not self.pipelining
 
     def schedule(self, epochs: int) -> Schedule:
         """For a run of ``epochs``: warm-up, and of the paper's table each entry, in the paper's proportion."""
@@ -75,4 +95,17 @@ METHODS = {method.name: method for method in (
     Method("coarse", source="coarse", entries="paper"),
     Method("coarse-1:0", source="coarse", entries=((1, 1, 0),)),
 )}  # fmt: skip
+"""By name."""
+
+STALE_METHODS = {name: Method(name, source="stale", pipelining=pipelining) for name, pipelining in (
+    ("stale-early", Pipelining(0.0)),
+    ("stale-half", Pipelining(0.5)),
+    ("stale-deep", Pipelining(1.0)),
+    ("stale-1f1b", Pipelining(1.0, "stale-1f1b")),
+    ("stale-stash", Pipelining(1.0, stash=True)),
+    ("stale-hybrid", Pipelining(1.0, share=0.5)),
+)}  # fmt: skip
+"""By name; they cost what plain training does, and aren't part of the comparison at equal cost."""
+
+ALL_METHODS = METHODS | STALE_METHODS
 """By name."""

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..errors import NetworkError
 from .cnns import DENSENETS, INCEPTIONS, MOBILENETS, RESNETS, VGGS, cnn
-from .small import SmallResNet, small_cnn, small_cnn5
+from .small import SmallResNet, lenet5, small_cnn, small_cnn5, small_vgg
 from .transformer import TranslationTransformer
 from .yolo import YoloV3
 
@@ -20,7 +20,8 @@ CNNS = (*INCEPTIONS, *DENSENETS, *RESNETS, *VGGS, *MOBILENETS)
 PAPER_MODELS = (*CNNS, "transformer", "yolo-v3")
 SEQUENTIAL_MODELS = ("small-cnn", "small-cnn5")
 """Layers one after the other, without batch normalisation."""
-SMALL_MODELS = (*SEQUENTIAL_MODELS, "small-resnet")
+SMALL_MODELS = (*SEQUENTIAL_MODELS, "small-resnet", "lenet5", "small-vgg", "resnet20")
+"""Networks that can be cut into stages at any layer or block."""
 HALVED_MODELS = ("small-cnn",)
 """Networks whose smallest images can still be halved."""
 MODELS = (*PAPER_MODELS, *SMALL_MODELS)
@@ -46,6 +47,11 @@ _KINDS = {name: _Kind(partial(_cnn, name)) for name in CNNS} | {
     "small-cnn5": _Kind(small_cnn5, smallest=8, colour_only=False),
     "small-resnet": _Kind(
         lambda n_classes, image_size, channels: SmallResNet(n_classes, channels), smallest=8, colour_only=False
+    ),
+    "lenet5": _Kind(lenet5, smallest=12, colour_only=False),
+    "small-vgg": _Kind(small_vgg, smallest=8, colour_only=False),
+    "resnet20": _Kind(
+        lambda n_classes, image_size, channels: SmallResNet(n_classes, channels, 3), smallest=8, colour_only=False
     ),
 }
 

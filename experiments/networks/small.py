@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["SmallResNet", "small_cnn", "small_cnn5"]
+__all__ = ["SmallResNet", "lenet5", "small_cnn", "small_cnn5", "small_vgg"]
 
 
 def _conv(inputs, outputs, pool):
@@ -28,6 +28,34 @@ def small_cnn5(n_classes: int, image_size: int, channels: int = 3) -> nn.Sequent
         *_conv(64, 128, True),
     ]  # fmt: skip
     return nn.Sequential(*layers, *_head(128 * (image_size // 8) ** 2, 128, n_classes))
+
+
+def lenet5(n_classes: int, image_size: int, channels: int = 3) -> nn.Sequential:
+    """LeNet-5 with ReLU and maxima in pooling: convolutions of 6 and 16 channels, linear layers of 120, 84 and all."""
+    side = (image_size // 2 - 4) // 2
+    return nn.Sequential(
+        nn.Conv2d(channels, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16 * side**2, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+        nn.Linear(84, n_classes),
+    )  # fmt: skip
+
+
+def small_vgg(n_classes: int, image_size: int, channels: int = 3) -> nn.Sequential:
+    """VGG's order at a quarter of its width: six convolutions with batch norm, in pairs of 16, 32 and 64 channels, each
+    pair with pooling, and two linear layers."""
+    layers: list[nn.Module] = []
+    for inputs, outputs, pool in ((channels, 16, 0), (16, 16, 1), (16, 32, 0), (32, 32, 1), (32, 64, 0), (64, 64, 1)):
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)] * pool
+    return nn.Sequential(*layers, *_head(64 * (image_size // 8) ** 2, 128, n_classes))
+
+
+class _Mean(nn.Module):
+    """The mean over an image."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, C, H, W] to [N, C]."""
+        return x.mean((2, 3))
 
 
 class _Block(nn.Module):
@@ -66,6 +94,10 @@ class SmallResNet(nn.Module):
                 inputs = outputs
         self.stages = nn.Sequential(*stages)
         self.fc = nn.Linear(64, n_classes)
+
+    def parts(self) -> list[nn.Module]:
+        """The network as modules that run one after the other: its beginning, each block, its end."""
+        return [nn.Sequential(self.conv, self.norm, nn.ReLU()), *self.stages, nn.Sequential(_Mean(), self.fc)]
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, channels, H, W] to [N, n_classes]."""
