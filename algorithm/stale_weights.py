@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -208,7 +209,7 @@ class StaleWeights:
 
 
 def _check(stages: Sequence[nn.Module], optimizer: torch.optim.Optimizer, delays: Sequence[int]) -> None:
-    falling = all(before >= after for before, after in zip(delays, delays[1:], strict=False))
+    falling = all(before >= after for before, after in pairwise(delays))
     if not stages or len(delays) != len(stages) or delays[-1] != 0 or not falling:
         raise ValueError(f"delays = {list(delays)} must be one for each of {len(stages)} stages, falling to 0")
     owner: dict[nn.Parameter, int] = {}

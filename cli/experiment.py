@@ -19,8 +19,9 @@ def experiment(
     model: Annotated[
         str,
         typer.Option(
-            help="small-cnn, small-cnn5, small-resnet, or one of the paper's: inception-v4, inception-v3, densenet201,"
-            " densenet169, densenet161, densenet121, resnet152, resnet101, resnet50, vgg19, vgg16, vgg13, mobilenet-v2,"
+            help="small-cnn, small-cnn5, small-resnet, lenet5, small-vgg, resnet20, or one of the paper's:"
+            " inception-v4, inception-v3, densenet201, densenet169, densenet161, densenet121, resnet152, resnet101,"
+            " resnet50, vgg19, vgg16, vgg13, mobilenet-v2,"
             " transformer (translates), yolo-v3 (detects)."
         ),
     ] = "small-cnn",
@@ -43,8 +44,10 @@ def experiment(
             " In place of predictions: random-1:1 (their signs at random), zero-1:1, last-1:1, mean-1:1, dni-1:1, and"
             " with these schedules skip, skip-2:1, skip-1:1, skip-1:2. Less than the true gradient: half-1:1,"
             " half-3:1, half-1:0, sparse-1:1, narrow-1:1, late-1:1, late-mean-1:1, hard-1:1, drawn-1:1, coarse,"
-            " coarse-1:1, coarse-1:0. Default: bp-1, ada-gp, skip, and of predictions and what is in their place all"
-            " with 1:1."
+            " coarse-1:1, coarse-1:0. A pipeline without a flush, cut after the first layer, in the first half or"
+            " before each layer: stale-early, stale-half, stale-deep. As deep: stale-1f1b (half as stale), stale-stash"
+            " (old weights kept), stale-hybrid (for the first half of the epochs); not part of `all`. Default: bp-1,"
+            " ada-gp, skip, and of predictions and what is in their place all with 1:1."
         ),
     ] = None,
     seeds: Annotated[
@@ -110,6 +113,8 @@ def experiment(
 
     Example: `adagp experiment --methods bp-1,bp-0.55,bp-0.4,ada-gp,zero-1:1 --seeds 0,1,2 --epochs 12`
 
+    Example: `adagp experiment --model small-resnet --methods bp-1,stale-early,stale-deep,stale-hybrid --lr 0.01`
+
     Example: `adagp experiment --model vgg13 --data cifar10 --data-dir ~/cifar --paper --device cuda`
     """
     with screen.status("loading"):
@@ -129,6 +134,8 @@ def experiment(
             events_writer()
         folder = ExperimentFolder(run or Path("runs") / f"experiment-{settings.model}-{settings.data}")
         made = Experiment(settings, data_dir, folder)
+    for line in made.remarks():
+        screen.print(line)
     with folder.in_use(settings):
         with resumable():
             outcomes = _finish(made, jobs)

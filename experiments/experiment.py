@@ -6,8 +6,10 @@ from pathlib import Path
 import torch
 
 from ..host.training.settings import SettingsError
-from .data import ImageSet, Splits
+from .data import Batches, ImageSet, Splits
 from .experiment_folder import ExperimentFolder
+from .methods.methods import ALL_METHODS
+from .methods.stale import described, expected_memory
 from .preparation import SIZED
 from .runs import Outcome, Run, network_of
 from .settings import ExperimentSettings
@@ -40,6 +42,17 @@ class Experiment:
                 s.optimizer, s.lr_schedule, s.device, s.autocast)
             for seed in s.seeds for method in s.methods
         ]  # fmt: skip
+
+    def remarks(self) -> list[str]:
+        """Lines to be told before the runs: staleness and memory of each pipelined method."""
+        first = {run.method: run for run in reversed(self.runs) if ALL_METHODS[run.method].pipelining}
+        found = []
+        for name, run in first.items():
+            method = ALL_METHODS[name].pipelining
+            assert method
+            images, _ = next(iter(Batches(self.data.train, run.batch_size, run.seed, 0)))
+            found.append(f"{name}: {described(expected_memory(network_of(run, self.data), method, images), method)}")
+        return found
 
     @property
     def left(self) -> list[Run]:

@@ -86,11 +86,11 @@ class Case:
         })  # fmt: skip
 
 
+FEW = (UNDELAYED, "stale-early", DEEP, "stale-hybrid")
 CASES = {case.model: case for case in (
     Case("lenet5", "fashion-mnist", "fashion", 28, 1, 2000, 6, (0.002, 0.007, 0.02)),
-    Case("small-vgg", "cifar10", "", 16, 3, 2000, 5, (0.002, 0.007, 0.02)),
-    Case("resnet20", "cifar10", "", 16, 3, 1500, 4, (0.002, 0.007, 0.02),
-         (UNDELAYED, "stale-early", DEEP, "stale-hybrid")),
+    Case("small-vgg", "cifar10", "", 16, 3, 2000, 5, (0.002, 0.007, 0.02), FEW),
+    Case("resnet20", "cifar10", "", 16, 3, 1500, 4, (0.002, 0.007, 0.02), FEW),
 )}  # fmt: skip
 """By network. Learning rates with momentum 0.9; the seed's own aren't known."""
 
@@ -124,9 +124,9 @@ def counted(case: Case, pipelining: Pipelining, splits: Splits, lr: float = 1e-3
     """By stage, the most bytes of activations and versions of weights in a run that fills the pipeline."""
     network = build(case.model, splits.n_classes, case.image_size, channels=case.channels)
     trainer = Stale(pipelining, network, torch.optim.SGD(network.parameters(), lr), 1)
-    batches = iter(Batches(splits.train, case.batch, 0, 0))
+    batch = next(iter(Batches(splits.train, case.batch, 0, 0)))
     for _ in range(2 * trainer.delays[0] + 1):
-        trainer.step(*next(batches))
+        trainer.step(*batch)
     trainer.drain()
     return trainer.peaks
 
@@ -134,8 +134,11 @@ def counted(case: Case, pipelining: Pipelining, splits: Splits, lr: float = 1e-3
 def memory_figures(name: str, rows: Sequence[StageMemory], peaks: dict[str, list[tuple[int, int]]]) -> dict[str, int]:
     """Bytes of all stages, by formula and counted; ``peaks``: of a run with stale weights and of one with a stash."""
     weights, held, stashed = (sum(getattr(row, what) for row in rows) for what in ("weights", "held", "stashed"))
-    figures = {f"missed_most_{name}": max(row.missed for row in rows),
-               f"memory_stale_{name}": weights + held, f"memory_pipedream_{name}": weights + held + stashed}  # fmt: skip
+    figures = {
+        f"missed_most_{name}": max(row.missed for row in rows),
+        f"memory_stale_{name}": weights + held,
+        f"memory_pipedream_{name}": weights + held + stashed,
+    }
     for scheme, found in peaks.items():
         figures[f"counted_{scheme}_{name}"] = sum(
             activations + versions * row.weights for row, (activations, versions) in zip(rows, found, strict=True)

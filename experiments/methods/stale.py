@@ -1,5 +1,6 @@
 """Pipelined training with stale weights, as a way to train a network of the experiments."""
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
@@ -11,7 +12,7 @@ from ...host.pipelines.schedules import build
 from ...spec.commands import Phase
 from .methods import Pipelining
 
-__all__ = ["Stale", "cut", "delays", "expected_memory"]
+__all__ = ["Stale", "cut", "delays", "described", "expected_memory"]
 
 
 def cut(network: nn.Module, depth: float) -> list[nn.Module]:
@@ -20,9 +21,12 @@ def cut(network: nn.Module, depth: float) -> list[nn.Module]:
 
     Raises ValueError for a network that isn't a Sequential, nor tells its ``parts()``, or has too few of them.
     """
-    if not isinstance(network, nn.Sequential) and not hasattr(network, "parts"):
+    if isinstance(network, nn.Sequential):
+        modules = list(network)
+    elif callable(parts := getattr(network, "parts", None)):
+        modules = parts()
+    else:
         raise ValueError(f"{type(network).__name__} can't be cut: it must be a Sequential, or have a method parts()")
-    modules = list(network) if isinstance(network, nn.Sequential) else network.parts()
     heads = [any(w.dim() > 1 for w in module.parameters()) for module in modules]
     numbers = list(accumulate(heads))
     count = numbers[-1] if numbers else 0
@@ -45,6 +49,14 @@ def expected_memory(network: nn.Module, pipelining: Pipelining, images_NCHW: Ten
     """The memory of each stage for such batches, before any training."""
     stages = cut(network, pipelining.depth)
     return stage_memory(stages, delays(pipelining.schedule, len(stages)), images_NCHW)
+
+
+def described(rows: Sequence[StageMemory], pipelining: Pipelining) -> str:
+    """One line of each stage's staleness and of the memory of all."""
+    missed = ", ".join(str(row.missed) for row in rows)
+    held, weights, stashed = (sum(getattr(row, what) for row in rows) for what in ("held", "weights", "stashed"))
+    old = f"{stashed:,} bytes of old weights" if pipelining.stash else f"no old weights (PipeDream: {stashed:,} bytes)"
+    return f"updates missed by stage: {missed}; {held:,} bytes of activations, {weights:,} of weights, {old}"
 
 
 class Stale(StaleWeights):

@@ -9,7 +9,7 @@ import torch
 from adagp.experiments.data import DATASETS
 from adagp.experiments.experiment_folder import ExperimentFolder
 from adagp.experiments.methods.ideas import IDEAS
-from adagp.experiments.methods.methods import METHODS
+from adagp.experiments.methods.methods import ALL_METHODS, METHODS
 from adagp.experiments.networks.models import MODELS
 from adagp.experiments.settings import DEFAULT_METHODS, chosen
 from small_experiments import TINY
@@ -18,7 +18,7 @@ from small_experiments import TINY
 def test_help_names_everything(experiment):
     code, out, _ = experiment("--help")
     words = {word.strip(".,:()`") for word in out.replace("│", " ").split()}
-    assert code == 0 and words >= {*MODELS, *DATASETS, *METHODS} and "Example: adagp experiment" in out
+    assert code == 0 and words >= {*MODELS, *DATASETS, *ALL_METHODS} and "Example: adagp experiment" in out
     controls = {name for name, m in METHODS.items() if name.endswith("1:1") and m.source not in IDEAS}
     assert set(DEFAULT_METHODS) == {"bp-1", "ada-gp", *controls, "skip"}
 
@@ -65,6 +65,8 @@ MISTAKES = {
     "autocast": (("--autocast", "int8"), "autocast = 'int8' must be one of off, bf16, fp16"),
     "idea": (("--model", "small-resnet", "--methods", "bp-1,half-1:1,late-1:1"),
              "methods: late-1:1 is for small-cnn and small-cnn5: leave it out"),
+    "stale weights": (("--model", "vgg13", "--data", "cifar10", "--methods", "bp-1,stale-deep"),
+                      "methods: stale-deep is for small-cnn, small-cnn5, small-resnet, lenet5, small-vgg, resnet20"),
     "smaller images": (("--model", "small-cnn5", "--methods", "bp-1,coarse"),
                        "methods: coarse is for small-cnn: leave it out"),
     "transformer on images": (("--model", "transformer", "--data", "cifar10"),

@@ -12,7 +12,7 @@ from adagp.experiments.data import load
 from adagp.experiments.methods.costs import batch_costs
 from adagp.experiments.methods.dni import HIDDEN, Dni
 from adagp.experiments.methods.ideas import IDEAS
-from adagp.experiments.methods.methods import METHODS, Method
+from adagp.experiments.methods.methods import ALL_METHODS, METHODS, Method
 from adagp.experiments.regimes import REGIMES
 from adagp.experiments.runs import Run, execute
 from adagp.experiments.tasks import CLASSIFICATION
@@ -130,12 +130,12 @@ def test_guessers_learn_what_depends_on_the_label():
 
 
 @pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip", "narrow-1:1", "late-mean-1:1",
-                                    "coarse"])  # fmt: skip
+                                    "coarse", "stale-hybrid"])  # fmt: skip
 def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
     data = data_of(TINY_REGIME, None)
     run = Run("tiny", "small-cnn", method, 3, 0.05, 4, 64, 8, 1)
     whole = execute(run, data)
-    assert sum(whole.batches.values()) == 4 * round(4 * METHODS[method].share) and whole.macs > 0
+    assert sum(whole.batches.values()) == 4 * round(4 * ALL_METHODS[method].share) and whole.macs > 0
 
     class Stopped(Exception):
         pass

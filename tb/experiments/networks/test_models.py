@@ -86,6 +86,10 @@ def test_a_package_that_doesnt_import_is_named(name, files, why, monkeypatch, tm
 @pytest.mark.parametrize("name", SMALL_MODELS)
 @pytest.mark.parametrize("side, channels", ((8, 1), (14, 1), (16, 3), (28, 1), (32, 3)))
 def test_small_networks_take_their_images(name, side, channels):
+    if name == "lenet5" and side < 12:
+        with pytest.raises(NetworkError, match=f"image_size is {side}, and lenet5 needs at least 12"):
+            build(name, 7, side, channels=channels)
+        return
     network = build(name, 7, side, channels=channels)
     assert network(torch.randn(2, channels, side, side)).shape == (2, 7)
 
@@ -95,8 +99,9 @@ def test_small_networks_have_their_layers():
         name: [sum(isinstance(m, kind) for m in build(name, 10, 32).modules()) for kind in (nn.Conv2d, nn.Linear)]
         for name in SMALL_MODELS
     }
-    # ResNet-8: 7 convolutions and a linear layer, and two convolutions around blocks.
-    assert kinds == {"small-cnn": [3, 2], "small-cnn5": [5, 2], "small-resnet": [9, 1]}
+    # ResNet-8: 7 convolutions and a linear layer, and two convolutions around blocks; ResNet-20 has 12 more.
+    assert kinds == {"small-cnn": [3, 2], "small-cnn5": [5, 2], "small-resnet": [9, 1], "lenet5": [2, 3],
+                     "small-vgg": [6, 2], "resnet20": [21, 1]}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SMALL_MODELS)
