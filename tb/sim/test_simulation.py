@@ -138,6 +138,12 @@ def test_no_compiler(tmp_path, monkeypatch):
         simulation(preset("tiny"), tmp_path)
 
 
+def test_an_unknown_level_of_optimisation(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAGP_OPTIMISATION", "fast")
+    with pytest.raises(BuildError, match=r"^ADAGP_OPTIMISATION = 'fast' must be one of -O0, -O1, -O2, -O3$"):
+        simulation(preset("tiny"), tmp_path)
+
+
 def _make(queue):
     with cache.entry("thing") as (path, scratch):
         if scratch:
