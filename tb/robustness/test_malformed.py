@@ -14,7 +14,7 @@ from adagp.spec.operands import filter_pitch
 from adagp.spec.presets import preset
 from adagp.spec.schedule import State, following
 from failing_commands import FORWARD
-from random_programs import ALONE, DESIGNS
+from random_programs import DESIGNS, FEW
 
 from robustness.campaign import Campaign, Kind, Record, configured, random_numbers
 from robustness.expect import Expectation
@@ -60,7 +60,7 @@ def test_malformed_commands_where_gradients_are_predicted(variant):
     assert found.total() == N_PREDICTING > 0
 
 
-@pytest.mark.parametrize("config", [ALONE["dropout"], DESIGNS["baseline"]], ids=["few", "all"])
+@pytest.mark.parametrize("config", [FEW["dropout"], DESIGNS["baseline"]], ids=["few", "all"])
 def test_malformed_commands_where_there_are_switches(config):
     found = outcomes(Malformed(config), f"random_commands_{config.variant}", N_PREDICTING)
     share = shares(found)

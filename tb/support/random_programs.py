@@ -21,7 +21,7 @@ from dropped_elements import number
 from layers import LAYERS, random_layer
 
 __all__ = [
-    "ALONE", "DESIGNS", "DRAWS", "MEMORY", "PROGRAM", "SEEDS", "MadeProgram", "RandomProgram", "drawn",
+    "DESIGNS", "DRAWS", "FEW", "MEMORY", "PROGRAM", "SEEDS", "MadeProgram", "RandomProgram", "drawn",
     "drawn_commands", "is_refused", "same_bits",
 ]  # fmt: skip
 
@@ -109,11 +109,11 @@ DESIGNS = {
 """A design of each variant with all that the generator's switches build; two have other shapes, one has wide sums."""
 
 
-ALONE = {
+FEW = {
     "matmul": replace(preset("tiny"), matmul=True, n_tensors=512),
     "dropout": replace(preset("tiny"), dropout=True, depthwise=True, n_tensors=512, variant="max"),
 }
-"""Designs without the other switches, by the name of one; that with dropout has depthwise convolutions besides."""
+"""Designs with few of the switches, by a name of DRAWS: matrix products alone, dropout and depthwise convolutions."""
 SEEDS = range(4)
 DRAWS = {
     "clamps": lambda draw: draw.sample([*GEMMS, *LAYERS, *DEPTHWISE], 12),
@@ -125,9 +125,9 @@ DRAWS = {
 
 
 def drawn(name, design, seed):
-    """The random program of a name of DRAWS for a design; ``alone`` is that without the other switches."""
+    """The random program of a name of DRAWS for a design; ``few`` is that of FEW."""
     draw = random.Random(f"{name} {design} {seed}")
-    made = RandomProgram(ALONE[name] if design == "alone" else DESIGNS[design], draw)
+    made = RandomProgram(FEW[name] if design == "few" else DESIGNS[design], draw)
     for opcode in DRAWS[name](draw):
         made.add(opcode)
     return made

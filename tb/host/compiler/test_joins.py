@@ -16,7 +16,7 @@ from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from batches import train_batch
 from made_modules import Made
-from random_programs import ALONE
+from random_programs import FEW
 from torch import nn
 from torch.nn import functional
 
@@ -176,7 +176,10 @@ def test_calibration_finds_the_exponent_of_the_largest_part():
     assert len(set(exponents)) == 1 and device.counters(WARMUP)["saturations"] == 0
 
 
-@pytest.mark.parametrize("config", ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("config", [
+    pytest.param(FEW["dropout"], id="dropout"),
+    pytest.param(FEW["matmul"], id="matmul", marks=pytest.mark.slow),  # the same networks, a simulator of its own
+])  # fmt: skip
 @pytest.mark.parametrize("name", ["dense", "flat"])
 def test_golden_and_simulated_rtl_train_alike(name, config):
     print(f"seed {SEED}")

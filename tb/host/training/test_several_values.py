@@ -16,7 +16,7 @@ from adagp.spec.commands import Opcode
 from adagp.spec.phases import BP, GP, WARMUP
 from adagp.spec.presets import preset
 from adagp.spec.registers import Status
-from random_programs import ALONE
+from random_programs import DESIGNS, FEW
 from torch import nn
 from torch.nn import functional
 
@@ -95,7 +95,10 @@ def test_training_follows_torch():
         np.testing.assert_allclose(state[name], value, atol=2e-3, err_msg=name)
 
 
-@pytest.mark.parametrize("config", ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("config", [
+    pytest.param(FEW["dropout"], id="dropout"),
+    pytest.param(FEW["matmul"], id="matmul", marks=pytest.mark.slow),  # the same network, with a simulator of its own
+])  # fmt: skip
 def test_golden_and_simulated_rtl_train_alike(config):
     """Dropout is on the machine if that has it, on the host otherwise."""
     source = "predicted" if config.predicts else None
@@ -212,7 +215,7 @@ def test_frozen_parameters_stay_and_shared_ones_train_once():
 
 def test_a_small_transformer_trains_alike_on_golden_and_simulated_rtl():
     """Products of activations are on the machine, softmax and layer norms on the host."""
-    config = ALONE["matmul"]
+    config = DESIGNS["baseline"]
     inputs = [Input((5,), 12, whole=True), Input((4,), 12, whole=True)]
     rng = np.random.default_rng(SEED)
     source, target = rng.integers(3, 13, (BATCH, 5)), rng.integers(3, 13, (BATCH, 5))
