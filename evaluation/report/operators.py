@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map
 
 from ...host.compiler.capture import Captured, capture, path_of
+from ...host.compiler.decompositions import DECOMPOSITIONS
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.partition import Partition
 from ...spec.config import SWITCHES, Config
@@ -193,7 +194,9 @@ def _designs() -> Iterator[tuple[str, Config]]:
 
 
 def _row(example: Example, designs: Sequence[tuple[str, Config]]) -> tuple[str, str, str]:
-    captured = {products: _captured(example, products) for products in (False, True)}
+    captured = {False: _captured(example)}
+    whole = any(node.target in DECOMPOSITIONS for node in captured[False].nodes)
+    captured[True] = _captured(example, True) if whole else captured[False]
     found = {name: place(captured[config.matmul], config) for name, config in designs}
     where, why = found[""]
     switch, there = next(((name, there) for name, (there, _) in found.items() if there != "host"), ("", ""))

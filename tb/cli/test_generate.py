@@ -24,19 +24,11 @@ def test_generate(adagp, tmp_path):
     assert summary == {**named, "config_hash": hashed, "files": files}
 
 
-def test_generate_a_design_that_predicts(adagp, tmp_path):
+def test_generate_a_design_that_predicts_and_has_switches(adagp, tmp_path):
     options = ("generate", "--preset", "tiny", "--random-signs", "-o", tmp_path, "--json", tmp_path / "files.json")
-    assert adagp(*options, "--variant", "max")[0] == 0
+    assert adagp(*options, "--variant", "max", "--switches", "batch_norm,clamps")[0] == 0
     text = (tmp_path / "top.v").read_text()
-    assert "predictor.drain" in text and "signs" in text
-    design = replace(preset("tiny"), variant="max", random_signs=True)
-    assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash
-
-
-def test_generate_a_design_with_switches(adagp, tmp_path):
-    options = ("generate", "--preset", "tiny", "-o", tmp_path, "--json", tmp_path / "files.json")
-    assert adagp(*options, "--switches", "batch_norm,clamps")[0] == 0
-    text = (tmp_path / "top.v").read_text()
-    assert "core.compute.norm.scale" in text and "core.drain.bound" in text
-    design = replace(preset("tiny"), batch_norm=True, clamps=True)
+    for part in ("predictor.drain", "signs", "core.compute.norm.scale", "core.drain.bound"):
+        assert part in text, part
+    design = replace(preset("tiny"), variant="max", random_signs=True, batch_norm=True, clamps=True)
     assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash

@@ -25,7 +25,7 @@ WRITES = 3
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [(FAULTS, 120), (RESETS, 30), (PREDICTED_FAULTS, 30), (PREDICTED_RESETS, 60)],
+    [(FAULTS, 60), (RESETS, 30), (PREDICTED_FAULTS, 30), (PREDICTED_RESETS, 30)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_sample(kind, count, tmp_path, monkeypatch):
