@@ -20,7 +20,7 @@ PADS = {Target.A: ("a", "a_full"), Target.B: ("b", "b_full"), Target.C: ("c", "c
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("name", ["tiny", "port128"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("port128", marks=pytest.mark.slow)])  # tb/unit/dma has it
 def test_fill(name, simulator, tmp_path):
     config = CONFIGS[name]
     run("test_fill", OnAxi(config, Fill(config), read="client"), config, tmp_path, simulator=simulator, seed=SEED)

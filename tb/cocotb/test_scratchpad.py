@@ -12,7 +12,7 @@ ROUNDS, READS = 15, 10
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("paper", marks=pytest.mark.slow)])  # tb/unit/memory has it
 def test_scratchpad(name, simulator, tmp_path):
     config = preset(name)
     run("test_scratchpad", Scratchpad(config, DEPTH), config, tmp_path, simulator=simulator, seed=22)

@@ -27,7 +27,7 @@ TASKS = [
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("paper", marks=pytest.mark.slow)])  # tb/unit/sequencer has it
 def test_sequencer(name, simulator, tmp_path):
     config = preset(name)
     run("test_sequencer", Sequencer(config), config, tmp_path, simulator=simulator, seed=SEED)

@@ -21,7 +21,7 @@ STALL = 0.3
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("name", ["tiny", "port128"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("port128", marks=pytest.mark.slow)])  # tb/unit/dma has it
 def test_store(name, simulator, tmp_path):
     run("test_store", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=SEED)
 

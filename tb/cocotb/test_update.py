@@ -15,7 +15,7 @@ STALL = 0.3
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("name", ["tiny", "two lanes"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("two lanes", marks=pytest.mark.slow)])  # tb/unit/update has it
 def test_update(name, simulator, tmp_path):
     run("test_update", design(CONFIGS[name]), CONFIGS[name], tmp_path, simulator=simulator, seed=SEED)
 

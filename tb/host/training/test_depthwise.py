@@ -138,7 +138,10 @@ def test_a_layer_with_more_results_than_a_sum_holds_stands_still_in_gp():
         assert moved == [True, name == "2.last.weight", True]
 
 
-@pytest.mark.parametrize("variant", ["baseline", "max"])
+@pytest.mark.parametrize("variant", [
+    pytest.param("baseline", marks=pytest.mark.slow),  # of max's batches all but one
+    "max",
+])  # fmt: skip
 def test_mobilenet_trains(variant):
     """Its depthwise convolutions run on the device, what it has besides may run on the host."""
     module = build_model("mobilenet-small", (1, 8, 8), N_CLASSES, SEED).double().train()

@@ -42,7 +42,10 @@ def test_each_design_equals_golden_after_every_start(name, variant):
     assert len(set(hashes)) == len(hashes)  # every start changed the weights
 
 
-@pytest.mark.parametrize("size", ["ecp5", "paper"])
+@pytest.mark.parametrize("size", [
+    pytest.param("ecp5", marks=pytest.mark.slow),  # tiny but for deeper memories
+    "paper",
+])  # fmt: skip
 def test_larger_designs_equal_golden(size):
     """The predictor's array is of other sizes than the main one; several lanes update weights."""
     found = []

@@ -83,7 +83,11 @@ def reported(adagp, folder):
 
 @pytest.mark.parametrize(
     ("device", "model", "variant", "n_kills"),
-    [("golden", "digits-cnn", "baseline", 4), ("sim", "mlp", "baseline", 2), ("sim", "mlp", "max", 2)],
+    [
+        ("golden", "digits-cnn", "baseline", 4),
+        ("sim", "mlp", "max", 2),
+        pytest.param("sim", "mlp", "baseline", 2, marks=pytest.mark.slow),  # of max's course the warm-up alone
+    ],
 )
 def test_killed_and_resumed(adagp, tmp_path, device, model, variant, n_kills):
     print(f"seed {SEED}")

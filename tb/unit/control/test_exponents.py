@@ -152,7 +152,10 @@ class Driver:
             self.seen += 1
 
 
-@pytest.mark.parametrize("name, variant", [("tiny", "baseline"), ("tiny", "low"), ("paper", "baseline")])
+@pytest.mark.parametrize("name, variant", [
+    ("tiny", "baseline"), ("tiny", "low"),
+    pytest.param("paper", "baseline", marks=pytest.mark.slow),  # a longer table
+])  # fmt: skip
 def test_adjusts(name, variant):
     config = replace(preset(name), variant=variant)
     rng = seeded(5)
