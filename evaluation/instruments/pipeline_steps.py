@@ -26,9 +26,9 @@ Seen = Callable[[str], None]
 
 
 def ran_batches(pipeline: StagedNetwork, module, shape: tuple[int, ...], classes: int, seed: int, seen: Seen) -> dict:
-    """The :data:`Steps` of a batch by phase, ``bp`` and with predictions ``gp``, and cycles of batches in a row.
+    """The :data:`Steps` of a batch by phase, ``bp`` and with predictions ``gp``, after one that calibrates.
 
-    ``cycles``: those of a BP batch alone and, with predictions, of two GP batches and a BP batch in a row. ``seen`` is
+    ``cycles``: those of the BP batch alone or, with predictions, of two GP batches and a BP batch in a row. ``seen`` is
     called after each batch.
     """
     draw = np.random.default_rng(seed)
@@ -48,14 +48,11 @@ def ran_batches(pipeline: StagedNetwork, module, shape: tuple[int, ...], classes
     pipeline.set_hyper(0.01, 0.9, 5e-4)
     pipeline.set_adam(1e-3)
     train(WARMUP, calibrate=True)
-    found = {"bp": train(BP if pipeline.staged.gp else WARMUP)}
-    cycles = [pipeline.clock]
-    if pipeline.staged.gp:
-        train(GP)
-        found["gp"] = train(GP, follows=True)
-        found["bp"] = train(BP, follows=True)
-        cycles.append(pipeline.clock)
-    return {"steps": found, "cycles": cycles}
+    if not pipeline.staged.gp:
+        return {"steps": {"bp": train(WARMUP)}, "cycles": pipeline.clock}
+    train(GP)
+    found = {"gp": train(GP, follows=True), "bp": train(BP, follows=True)}
+    return {"steps": found, "cycles": pipeline.clock}
 
 
 def laid(staged: Staged, batches: Sequence[Steps], link: Link) -> float:

@@ -1,6 +1,7 @@
 """Figures and table of ``docs/pipelines.md``, of the lists that ``host/pipelines`` makes.
 
-``python -m adagp.evaluation.report.pipelines`` draws the images and writes the page's section.
+``python -m adagp.evaluation.report.pipelines`` draws the images and writes the page's sections; the second one is of
+``results/pipelines.json``.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from ...host.pipelines.steps import What
 from ...host.pipelines.timing import Timeline, timed
 from ...spec.phases import BP, GP, PHASE_TITLES
 from ..checkout import require_checkout
+from .pipeline_runs import measured
 from .reference import table
 
 __all__ = ["PATH", "document", "main", "plot_schedules", "section"]
@@ -25,6 +27,7 @@ MODULE = "adagp.evaluation.report.pipelines"
 PATH = Path(__file__).parents[2] / "docs" / "pipelines.md"
 """The committed copy."""
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
+MEASURED = f"<!-- Written by python -m {MODULE} from results/pipelines.json: -->"
 DEVICES = MICRO_BATCHES = 4
 """Sizes of the paper's figures, and so of the page's."""
 IMAGES = {
@@ -125,13 +128,15 @@ def section() -> str:
 
 
 def document(text: str) -> str:
-    """The page with its section anew."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{section()}\n\n{END}{rest.split(END, 1)[1]}"
+    """The page with its sections anew."""
+    for begin, made in ((BEGIN, section()), (MEASURED, measured())):
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n\n{made}\n\n{END}{rest.split(END, 1)[1]}"
+    return text
 
 
 def main() -> None:
-    """Draw the images and write the section."""
+    """Draw the images and write the sections."""
     for name, (schedules, batches) in IMAGES.items():
         timelines = [timed(build(one, DEVICES, MICRO_BATCHES, batches)) for one in schedules]
         for timeline in timelines:

@@ -25,13 +25,12 @@ def test_a_layout_takes_as_long_as_the_run(monkeypatch, schedule):
     )
     found = ran_batches(pipeline, module, IMAGE, N_CLASSES, SEED, lambda text: None)
     steps = found["steps"]
-    runs = [[steps["bp"]], [steps["gp"], steps["gp"], steps["bp"]]]
-    assert [laid(pipeline.staged, each, link) for each in runs] == found["cycles"]
+    assert laid(pipeline.staged, [steps["gp"], steps["gp"], steps["bp"]], link) == found["cycles"]
     assert shares(steps["bp"], DEVICES)[1] == pytest.approx(2 / 3, abs=0.01)
     assert shares(balanced_steps(steps["bp"]), DEVICES) == pytest.approx([0.5, 0.5])
     mixed = mean_cycles(pipeline.staged, steps, Mix(4, 1, ((1, 2, 1), (1, 1, 1))), link)
     parts = laid(pipeline.staged, [steps["gp"], steps["bp"]], link) / 2
-    assert mixed == pytest.approx((found["cycles"][0] + found["cycles"][1] / 3 + 2 * parts) / 4)
+    assert mixed == pytest.approx((laid(pipeline.staged, [steps["bp"]], link) + found["cycles"] / 3 + 2 * parts) / 4)
 
 
 def _timed(run, worker):
