@@ -13,7 +13,7 @@ from adagp.sim import IDEAL, Simulation, SimulationError
 from adagp.sim.build import lint
 from adagp.spec.config import VERSION
 from adagp.spec.errors import ErrorCode
-from adagp.spec.presets import PRESETS, preset
+from adagp.spec.presets import preset
 from adagp.spec.registers import DEVICE_ID, Control, Status, register
 
 pytestmark = pytest.mark.timeout(900)  # Verilog and a simulator may have to be made first
@@ -28,7 +28,10 @@ print(to_verilog(Copier(preset("tiny"))))
 """
 
 
-@pytest.mark.parametrize("config", [*PRESETS.values(), BYTES], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [
+    CONFIG, BYTES, replace(preset("paper"), variant="max"),
+    pytest.param(preset("ecp5"), marks=pytest.mark.slow),  # tiny but for deeper memories
+], ids=lambda config: config.name)  # fmt: skip
 def test_lint(config):
     assert lint(generated(config)) == []
 
