@@ -7,11 +7,11 @@ from pathlib import Path
 from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
-from ...gen.provenance import NOW
 from ...host.pipelines.counts import formula
 from ...host.pipelines.schedules import SCHEDULES as KINDS
 from ..benches.pipelines import LINK, MIX, SCHEDULES, SETTINGS, SHAPE
-from .figures import RESULTS, where
+from .figures import RESULTS
+from .provenance import details, fold, session
 from .reference import table
 
 __all__ = ["measured"]
@@ -20,8 +20,8 @@ ENDS = {"": "as measured", "_link": "links", "_balanced": "equal stages"}
 """What a figure supposes, by the end of its name."""
 
 
-def measured(now: Mapping[str, str] = NOW, folder: Path = RESULTS) -> str:
-    """The section."""
+def measured(folder: Path = RESULTS) -> str:
+    """The section; the age of its figures is in the page of all figures."""
     results = json.loads((folder / "pipelines.json").read_text())
     figures = results["figures"]
     names = [schedule.replace("-", "_") for schedule in SCHEDULES]
@@ -50,7 +50,8 @@ def measured(now: Mapping[str, str] = NOW, folder: Path = RESULTS) -> str:
         for name, title in zip(names, titles, strict=True)
     ]  # fmt: skip
     return "\n\n".join([
-        where(results["provenance"], now), fill(_about(), 120), table(head, rows), fill(_after(figures), 120),
+        fold(f"By <code>{session(results['provenance']['command'])}</code>", details(results["provenance"])),
+        fill(_about(), 120), table(head, rows), fill(_after(figures), 120),
         table(("schedule", *(f"{what}: {' / '.join(ENDS.values())}" for what in (
             "speed-up over one device", "ADA-GP over itself", "ADA-GP over one device"))), others),
         fill(_left(figures), 120),
