@@ -11,7 +11,6 @@ from .compute.compute import Compute
 from .dma.fill import Fill
 from .dma.store import Store
 from .drain.drain import Drain
-from .drain.epilogue import n_lanes
 from .lib.clock_gate import clock_gate
 from .lib.interfaces import (  # fmt: skip
     DrainVector,
@@ -83,7 +82,7 @@ class Core(wiring.Component):
         bit k: after error k no later task can be completed
     macs, active, stall_a, stall_b, stall_load, stall_drain, stall_idle
         counts, see :class:`.compute.compute.Compute`
-    saturations : Out(range(n_lanes(config) + 1))
+    saturations : Out(range(config.result_lanes + 1))
         number of results that saturated in this cycle
     key : In(SignsLayout), where ``config.drops``
         key of dropout's draw
@@ -108,7 +107,7 @@ class Core(wiring.Component):
             "stop": In(StopLayout), "lost": In(LostLayout), "hold": Out(1), "writing": Out(1),
             "result_valid": Out(1), "result": Out(ResultLayout(config)),
             "errors": Out(data.ArrayLayout(ErrorLayout, self.ERRORS)), "losses": Out(self.ERRORS),
-            "macs": Out(range(config.n_pes + 1)), "saturations": Out(range(n_lanes(config) + 1)),
+            "macs": Out(range(config.n_pes + 1)), "saturations": Out(range(config.result_lanes + 1)),
             "active": Out(1), **{stall: Out(1) for stall in STALLS},
             **({"key": In(SignsLayout)} if config.drops else {}),
         })  # fmt: skip

@@ -16,8 +16,8 @@ VERSION = 0x0002_0000
 
 SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul", "dropout")
 """Fields that build hardware for further operators."""
-UNHASHED_WHEN_OFF = ("matmul", "dropout")
-"""Switches that are younger than the hash: while one is off, a configuration keeps the hash that it had before."""
+UNHASHED_WHEN_OFF = ("matmul", "dropout", "epilogue_lanes")
+"""Fields that are younger than the hash: while one is off, a configuration keeps the hash that it had before."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
 
@@ -39,6 +39,8 @@ class Config(Limits):
     ``n_predicted`` weights. With ``random_signs`` they can also change the signs at random, for comparison. Only
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
+
+    The epilogue takes ``epilogue_lanes`` results a cycle, or with 0 a whole vector: as many as there are rows or columns.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
     slopes of ReLUs, products of two activations, and dropout.
@@ -67,6 +69,7 @@ class Config(Limits):
     predictor_rows: int = 4
     predictor_cols: int = 4
     predictor_depth: int = 2
+    epilogue_lanes: int = 0
     random_signs: bool = False
     depthwise: bool = False
     batch_norm: bool = False
@@ -113,6 +116,8 @@ class Config(Limits):
         require(is_power_of_two(depth) and 2 <= depth <= 64, "predictor_depth", depth, "a power of two in 2..64")
         wide = not self.batch_norm or (self.operand_width == 16 and self.acc_width >= 48)
         require(wide, "batch_norm", True, "False unless operand_width is 16 and acc_width >= 48")
+        lanes = self.result_lanes
+        require(0 <= self.epilogue_lanes <= lanes, "epilogue_lanes", self.epilogue_lanes, f"0 <= epilogue_lanes <= {lanes}")
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")
@@ -136,8 +141,8 @@ class Config(Limits):
         """The array of the predictor's own in ``max``, whose limits the predictor's commands must respect."""
         core = replace(
             self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
-            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1, clamps=False,
-            dropout=False,
+            port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1,
+            epilogue_lanes=min(self.epilogue_lanes, self.predictor_cols), clamps=False, dropout=False,
         )  # fmt: skip
         # In elements, a quarter of each operand, and half of the results, which are what is large; the accumulator has
         # as many words as the main core's, but narrower ones.

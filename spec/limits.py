@@ -12,6 +12,7 @@ class Limits:
     rows: int
     cols: int
     port_width: int
+    epilogue_lanes: int
     predictor_rows: int
     a_depth: int
     b_depth: int
@@ -29,6 +30,20 @@ class Limits:
         """Banks of a scratchpad: the power of two that serves array side, output side and port."""
         widest = max(self.rows, self.cols, self.port_width // self.operand_width)
         return 1 << (widest - 1).bit_length()
+
+    @property
+    def result_lanes(self) -> int:
+        """Results of the widest vector: one from the array or the pool unit."""
+        return max(self.rows, self.cols) if self.pools else self.cols
+
+    @property
+    def epilogue_width(self) -> int:
+        """Lanes that the epilogue has."""
+        return self.epilogue_lanes or self.result_lanes
+
+    def folds(self, results):
+        """Cycles that the epilogue takes for a vector of ``results`` lanes (an integer or a numpy array)."""
+        return -(-results // self.epilogue_width)
 
     @property
     def max_values(self) -> int:

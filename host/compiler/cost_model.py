@@ -130,10 +130,10 @@ class Tiling:
         if shape.depthwise and shape.shares_columns(self.config):
             return self._column_cycles()
         if shape.depthwise and shape.over_pixels:
-            return self.drain_cycles() * shape.reduction
+            return self._vectors() * shape.reduction
         if shape.pool:
             drawn = self.inner.total(lambda i: -(-i // BLOCK)) * DRAW_CYCLES if shape.drops else 0
-            return np.maximum(self.drain_cycles() * shape.taps, shape.n * shape.out_h * shape.out_w * drawn)
+            return np.maximum(self._vectors() * shape.taps, shape.n * shape.out_h * shape.out_w * drawn)
         if shape.weight:
             reduce = self._over_spots(lambda n, y: self._row_groups(n * y * shape.out_w))
         else:
@@ -155,17 +155,25 @@ class Tiling:
 
     @_of_parts
     def drain_cycles(self):
-        """Cycles of the drain engine: one vector of results each."""
-        shape = self.shape
-        if shape.pool:
-            vectors = shape.elements if shape.over_pixels else shape.n * shape.out_h * shape.out_w
-            return vectors * self.inner.total(self._row_groups)
-        return self._results_by(0)
+        """Cycles of the drain engine: one for each group of lanes of a vector of results."""
+        if self.shape.pool:
+            return self._vectors(lambda extent: self._folds(extent, self.config.rows))
+        return self._results_by(0, lambda extent: self._folds(extent, self.config.cols))
 
-    def _results_by(self, shortest):
-        """Psum vectors of the whole command, when no tile streams less than ``shortest``."""
+    def _vectors(self, by=None):
+        """Vectors of the pool unit."""
+        shape = self.shape
+        vectors = shape.elements if shape.over_pixels else shape.n * shape.out_h * shape.out_w
+        return vectors * self.inner.total(by or self._row_groups)
+
+    def _folds(self, extent, lanes):
+        """Cycles of the epilogue for ``extent`` results in vectors of ``lanes``."""
+        return extent // lanes * self.config.folds(lanes) + self.config.folds(extent % lanes)
+
+    def _results_by(self, shortest, by=None):
+        """Psum vectors of the whole command, when no tile streams less than ``shortest``; or what ``by`` counts."""
         held, streamed = (self._a_side, self.outer.total) if self.swap else (self.outer.total, self._a_side)
-        return held(lambda e: -(-e // self.config.cols)) * streamed(lambda e: np.maximum(e, shortest))
+        return held(by or (lambda e: -(-e // self.config.cols))) * streamed(lambda e: np.maximum(e, shortest))
 
     def _a_side(self, function):
         """Sum of ``function(operand A's outer positions)`` over the tiles along A's outer dimensions."""

@@ -38,7 +38,7 @@ class Drain:
                 yield tokens["acc_full"]
             yield TAKING_CYCLES
             begin = self._clock.now
-            length = waited = d["n_out"] * d["n_in"] * (2 if d.get("idx") else 1)
+            length = waited = _length(self._config, d)
             extra = 0
             if d.get("vector") and not d.get("reorganise"):
                 arrived = yield self._vectors
@@ -51,6 +51,15 @@ class Drain:
                 tokens["acc_free"].give_at(last + 1)
             yield last + DONE_CYCLES + (SUM_END_CYCLES if extra else 0) - self._clock.now
             tokens["drained"].give()
+
+
+def _length(config: Config, d: Mapping[str, int]) -> int:
+    """Cycles of a descriptor's vectors in the epilogue."""
+    lanes = config.rows if d.get("vector") else config.cols
+    loops = ("n_in", "n_out") if d.get("last_inner") else ("n_out", "n_in")
+    vectors, again = (d[name] for name in loops)
+    folds = (vectors - 1) * config.folds(lanes) + config.folds(d["lanes_last"])
+    return folds * again * (2 if d.get("idx") else 1)
 
 
 def _sums(config: Config, d: Mapping[str, int]) -> int:

@@ -25,7 +25,8 @@ from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 from .activation import Bound
 from .bias import BiasMemory
-from .epilogue import Epilogue, n_lanes, result_latency, sum_width
+from .epilogue import Epilogue, result_latency, sum_width
+from .folding import FoldedEpilogue, fold
 from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
 from .reorganise import Reorganise
 from .walk import DrainWalk
@@ -38,8 +39,8 @@ class Drain(wiring.Component):
 
     A descriptor's vectors pass, in order, ``DrainWalk`` and a ``Skid``, C's read port, the accumulator's (or the stream
     ``vector``; with ``zeros`` none of both), ``Epilogue``, C's write port. Before the epilogue the pipeline waits for
-    ``vector``, or for ``Reorganise`` if that takes part; from there on nothing waits. A descriptor starts when its
-    tokens are there and its predecessor has left the pipeline.
+    ``vector``, for ``Reorganise`` if that takes part, and for an epilogue with few lanes; from there on nothing waits.
+    A descriptor starts when its tokens are there and its predecessor has left the pipeline.
 
     Members
     -------
@@ -81,7 +82,7 @@ class Drain(wiring.Component):
 
     Timing
     ------
-    A descriptor takes ``OVERHEAD`` cycles and one for each vector.
+    A descriptor takes ``OVERHEAD`` cycles and ``Config.folds`` for each vector.
     """
 
     READ_STAGES = 1 + Scratchpad.READ_LATENCY
@@ -89,7 +90,7 @@ class Drain(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        n = n_lanes(config)
+        n = config.result_lanes
         super().__init__({
             "i": In(descriptor_stream(DRAIN)), "reset": In(1),
             "acc": Out(AccRead(config)),
@@ -111,12 +112,14 @@ class Drain(wiring.Component):
         d = Signal(descriptor_layout(DRAIN))
         m.submodules.walk = walk = DrainWalk(config)
         m.submodules.steps = steps = Skid(walk.step.shape())
-        epilogue, latency = Epilogue(config), result_latency(config)
+        folds, latency = config.folds(config.result_lanes) > 1, result_latency(config)
+        epilogue = FoldedEpilogue(config) if folds else Epilogue(config)
         active = epilogue.mask.any() | self.reset
         gate = clock_gate(m, platform, "epilogue", active, max(Epilogue.LATENCY + 1, latency), reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Maximum(config, sum_width(config), limited=config.clamps)
         en, held, summing, summed = Signal(), Signal(), Signal(), Signal()  # summed: by the array
+        passes, more = (Signal(), Signal()) if folds else (en, None)  # a group of lanes; others follow it
         step = Signal.like(walk.step)
         m.d.comb += [
             summed.eq(~d.vector & ~d.zeros),
@@ -129,19 +132,23 @@ class Drain(wiring.Component):
         with m.If(en):
             m.d.sync += wanted.eq(before.valid & pooled)
         m.d.comb += [
-            en.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))), self.vector.ready.eq(wanted),
+            passes.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))),
+            self.vector.ready.eq(wanted & ~more if folds else wanted),
         ]  # fmt: skip
         self._operands(m, d, summed, en, delayed(m, step.valid, 1, en), asking, epilogue)
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
-            self._reorganise(m, d, walk.start, entering, epilogue, held, summing)
+            self._reorganise(m, d, walk.start, entering, more, epilogue, held, summing)
         self._settings(m, d, epilogue, tracker)
         full, tail = lane_masks(m, config, d)
         plain = lane_shifts(m, config, d, en, before, tail, self.vector.payload, epilogue)
         m.d.comb += [
-            epilogue.mask.eq(Mux(entering.valid & en, Mux(entering.tail, tail, full), 0)),
+            epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0)),
             epilogue.plain.eq(entering.plain | plain),
         ]
+
+        if folds:
+            fold(m, config, full, tail, before, entering, en, passes, more, epilogue)
 
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
@@ -158,8 +165,7 @@ class Drain(wiring.Component):
         ]
         last_read = entering.valid & en & entering.last
         m.d.sync += self.acc_free.eq(last_read & summed)
-        done = delayed(m, last_read, Epilogue.LATENCY + 1 + Maximum.LATENCY)
-        self._control(m, d, walk.start, done, summing, summed)
+        self._control(m, d, walk.start, delayed(m, last_read, Epilogue.LATENCY + 1 + Maximum.LATENCY), summing, summed)
         return m
 
     def _later(self, m, step, cycles, en):
@@ -205,16 +211,19 @@ class Drain(wiring.Component):
             self.begins.eq((fsm.ongoing("IDLE") & self.i.valid) | (fsm.ongoing("WAIT") & ready)),
         ]  # fmt: skip
 
-    def _reorganise(self, m, d, start, entering, epilogue, held, summing):
+    def _reorganise(self, m, d, start, entering, more, epilogue, held, summing):
         """Sum up the epilogue's results, or give the sums to it; ``held``: the vector that enters must wait."""
         m.submodules.reorganise = reorganise = Reorganise(self._config)
+        results, masks, whole = epilogue.o, epilogue.o_mask, entering.valid
+        if more is not None:
+            results, masks, whole = epilogue.whole, epilogue.whole_mask, entering.valid & ~more
         m.d.comb += [
             reorganise.d.eq(d), reorganise.start.eq(start),
-            reorganise.enter.eq(entering.valid), reorganise.row.eq(entering.row_end),
+            reorganise.enter.eq(whole), reorganise.row.eq(entering.row_end),
             reorganise.last.eq(entering.last),
-            *(reorganise.i[lane].eq(epilogue.o[lane]) for lane in range(self._config.cols)),
-            reorganise.i_mask.eq(epilogue.o_mask),
-            reorganise.o.ready.eq(entering.valid & d.vector & d.reorganise),
+            *(reorganise.i[lane].eq(results[lane]) for lane in range(self._config.cols)),
+            reorganise.i_mask.eq(masks),
+            reorganise.o.ready.eq(whole & d.vector & d.reorganise),
             held.eq(d.reorganise & Mux(d.vector, ~reorganise.o.valid, ~reorganise.ready)),
             summing.eq(reorganise.busy),
         ]  # fmt: skip

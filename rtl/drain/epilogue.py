@@ -11,15 +11,10 @@ from ..lib.delay import delayed
 from ..lib.requantise import Requantise, beyond, saturated
 from .activation import Activation
 
-__all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "n_lanes", "result_latency", "sum_width"]
+__all__ = ["SHIFT_C_MAX", "Epilogue", "EpilogueLane", "result_latency", "sum_width"]
 
 SHIFT_C_MAX = 31
 """Range of the shift that aligns the C operand and the bias: -31..31."""
-
-
-def n_lanes(config: Config) -> int:
-    """Lanes of the epilogue: as many as the widest vector from the array or the pool unit."""
-    return max(config.rows, config.cols) if config.pools else config.cols
 
 
 def sum_width(config: Config) -> int:
@@ -163,7 +158,7 @@ class EpilogueLane(wiring.Component):
 
 
 class Epilogue(wiring.Component):
-    """``n_lanes`` lanes and their common parts, one vector a cycle.
+    """``config.epilogue_width`` lanes and their common parts, one vector a cycle.
 
     Members
     -------
@@ -197,7 +192,7 @@ class Epilogue(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        n = n_lanes(config)
+        n = config.epilogue_width
         sums = data.ArrayLayout(signed(config.acc_width), n)
         operands = data.ArrayLayout(signed(config.operand_width), n)
         super().__init__({

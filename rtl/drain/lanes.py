@@ -4,7 +4,6 @@ from amaranth import Cat, Mux, Signal
 
 from ...spec.config import Config
 from ..lib.delay import registered
-from .epilogue import n_lanes
 
 __all__ = ["lane_addresses", "lane_masks", "lane_offsets", "lane_shifts"]
 
@@ -15,7 +14,7 @@ def _bank_bits(config):
 
 def lane_masks(m, config: Config, d):
     """Lanes of a full vector and of a short one, one cycle after ``d``."""
-    full = Signal(n_lanes(config))
+    full = Signal(config.result_lanes)
     tail = Signal.like(full)
     n_full = Mux(d.vector, config.rows, config.cols)
     for lane in range(len(full)):
@@ -50,7 +49,7 @@ def lane_offsets(m, config: Config, d):
     m.d.comb += step.eq(d.lane_step >> _bank_bits(config))  # the remainder is always 1
     multiples = [0, step]
     registers = []
-    for lane in range(n_lanes(config)):
+    for lane in range(config.result_lanes):
         if lane > 1:  # by doubling, so that the adders form a tree
             multiples.append(Signal.like(step))
             m.d.comb += multiples[lane].eq((multiples[lane // 2] << 1) + (step if lane % 2 else 0))

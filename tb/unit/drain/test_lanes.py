@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from adagp.rtl.drain.epilogue import n_lanes
 from adagp.rtl.drain.lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
 from adagp.rtl.lib.interfaces import descriptor_layout
 from adagp.spec.microcode.descriptors import DRAIN
@@ -22,7 +21,7 @@ class Lanes(wiring.Component):
     """All functions of the module around one descriptor."""
 
     def __init__(self, config):
-        self._config, lanes = config, n_lanes(config)
+        self._config, lanes = config, config.result_lanes
         super().__init__({
             "d": In(descriptor_layout(DRAIN)), "before": In(BEFORE), "en": In(1),
             "address": In(range(config.c_depth * config.banks)),
@@ -49,7 +48,7 @@ class Lanes(wiring.Component):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_descriptors(name):
     rng, config = seeded(len(name)), CONFIGS[name]
-    dut, lanes, seen = Lanes(config), n_lanes(config), {"ones": 0, "held": 0, "carried": 0}
+    dut, lanes, seen = Lanes(config), config.result_lanes, {"ones": 0, "held": 0, "carried": 0}
 
     async def bench(ctx):
         for _ in range(120):

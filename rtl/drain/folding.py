@@ -1,0 +1,160 @@
+"""Folding: an epilogue of few lanes takes the groups of a vector one after the other."""
+
+from amaranth import Array, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...spec.config import Config
+from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
+from ..lib.delay import delayed
+from .epilogue import Epilogue, result_latency
+
+__all__ = ["FoldedEpilogue", "Groups", "fold"]
+
+COMMON = ("c_mode", "shift_c", "relu", "plain", "bound", "bounded", "cut", "slope")
+"""Inputs of the epilogue that don't differ from lane to lane, as far as there are."""
+
+
+class Groups(wiring.Component):
+    """Counts the groups of ``config.epilogue_width`` lanes in which the vector at the epilogue passes.
+
+    Members
+    -------
+    full, tail : In(config.result_lanes)
+        lanes of a full vector and of a short one; stand still from two cycles before the first ``take``
+    take : In(1)
+        in the next cycle a vector is at the epilogue, or none
+    valid, short : In(1)
+        with ``take``: there is one, and it is a short one
+    step : In(1)
+        the group passes; only with ``more``
+    group : Out
+        the group to pass
+    more : Out(1)
+        the vector has groups after this one
+
+    Timing
+    ------
+    ``group`` and ``more`` are registers.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._last = config.folds(config.result_lanes) - 1
+        super().__init__({
+            "full": In(config.result_lanes), "tail": In(config.result_lanes),
+            "take": In(1), "valid": In(1), "short": In(1), "step": In(1),
+            "group": Out(range(self._last + 1)), "more": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        last_of = {}
+        for name in ("full", "tail"):
+            last_of[name] = Signal.like(self.group, name=f"last_of_{name}")
+            m.d.sync += last_of[name].eq(0)
+            for group in range(1, self._last + 1):
+                with m.If(getattr(self, name)[group * self._config.epilogue_width :].any()):
+                    m.d.sync += last_of[name].eq(group)
+        left, coming = Signal.like(self.group), Signal.like(self.group)
+        m.d.comb += coming.eq(Mux(self.short, last_of["tail"], last_of["full"]))
+        with m.If(self.take):
+            m.d.sync += [self.group.eq(0), left.eq(coming), self.more.eq(self.valid & (coming != 0))]
+        with m.Elif(self.step):
+            m.d.sync += [self.group.eq(self.group + 1), left.eq(left - 1), self.more.eq(left != 1)]
+        return m
+
+
+class FoldedEpilogue(wiring.Component):
+    """Takes vectors through an :class:`.epilogue.Epilogue` that has fewer lanes, a group a cycle.
+
+    Members
+    -------
+    x, shift, c, plain, bias, c_mode, shift_c, relu, bound, bounded, cut, slope : In
+        of a whole vector, as the epilogue has them of a group; stand still while its groups pass
+    mask : In(n)
+        lanes of the vector that hold something; 0 while no group passes
+    group : In
+        the group that passes
+    final : In(1)
+        it is the vector's last one
+    o, o_mask : Out
+        results of a group at the places of its lanes
+    whole, whole_mask : Out
+        results of a vector, with those of its last group; for ``Config.reorganises``
+    magnitudes, saturations : Out
+        those of a group
+
+    Timing
+    ------
+    As that of the epilogue, from the cycle in which a group passes.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self.inner = Epilogue(config)
+        self._groups = config.folds(config.result_lanes)
+        lanes, ports = config.result_lanes, self.inner.signature.members
+        operands = ports["o"].shape.elem_shape
+        super().__init__({
+            **{name: In(data.ArrayLayout(ports[name].shape.elem_shape, lanes)) for name in ("x", "c", "bias")},
+            "shift": In(data.ArrayLayout(range(SHIFT_MIN, SHIFT_MAX + 1), lanes)),
+            "mask": In(lanes), "group": In(range(self._groups)), "final": In(1),
+            **{name: ports[name] for name in COMMON if name in ports},
+            "o": Out(data.ArrayLayout(operands, lanes)), "o_mask": Out(lanes),
+            "whole": Out(data.ArrayLayout(operands, lanes)), "whole_mask": Out(lanes),
+            "magnitudes": ports["magnitudes"], "saturations": ports["saturations"],
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.inner = inner = self.inner
+        width = self._config.epilogue_width
+        for name in COMMON:
+            if hasattr(inner, name):
+                m.d.comb += getattr(inner, name).eq(getattr(self, name))
+        bias_group = delayed(m, self.group, Epilogue.BIAS_LATENCY, reset=False)
+        for lane in range(width):
+            places = range(lane, self._config.result_lanes, width)
+            for name in ("x", "c", "shift", "bias"):
+                values = Array(getattr(self, name)[place] for place in places)
+                m.d.comb += getattr(inner, name)[lane].eq(values[bias_group if name == "bias" else self.group])
+            held = [self.mask[place] for place in places] + [0] * (self._groups - len(places))
+            m.d.comb += inner.mask[lane].eq(Array(held)[self.group])
+        self._results(m)
+        m.d.comb += [self.magnitudes.eq(inner.magnitudes), self.saturations.eq(inner.saturations)]
+        return m
+
+    def _results(self, m):
+        """Put the results of a group at their places; keep them until the vector's last group comes."""
+        latency, width = result_latency(self._config), self._config.epilogue_width
+        group = delayed(m, self.group, latency, reset=False)
+        mask, final = delayed(m, self.mask, latency), delayed(m, self.final, latency)
+        for lane in range(self._config.result_lanes):
+            here = Signal(name=f"here{lane}")
+            m.d.comb += [
+                here.eq(group == lane // width), self.o[lane].eq(self.inner.o[lane % width]),
+                self.o_mask[lane].eq(here & self.inner.o_mask[lane % width]),
+            ]  # fmt: skip
+            if self._config.reorganises:
+                kept = Signal.like(self.inner.o[0], name=f"kept{lane}", reset_less=True)
+                with m.If(here):
+                    m.d.sync += kept.eq(self.o[lane])
+                m.d.comb += self.whole[lane].eq(Mux(here, self.o[lane], kept))
+        m.d.comb += self.whole_mask.eq(Mux(final, mask, 0))
+
+
+def fold(m, config: Config, full, tail, before, entering, en, passes, more, epilogue) -> None:
+    """Let the groups of a vector pass one after the other, while the pipeline before them waits.
+
+    ``full`` and ``tail`` are the lanes of vectors, ``before`` and ``entering`` the walk's steps a cycle before the
+    epilogue and at it. With ``passes`` a group may pass. ``en`` and ``more`` are driven: the pipeline moves on, the
+    vector has groups after this one.
+    """
+    m.submodules.groups = groups = Groups(config)
+    m.d.comb += [
+        groups.full.eq(full), groups.tail.eq(tail),
+        groups.take.eq(en), groups.valid.eq(before.valid), groups.short.eq(before.tail),
+        groups.step.eq(passes), more.eq(groups.more), en.eq(passes & ~more),
+        epilogue.group.eq(groups.group), epilogue.final.eq(entering.valid & en),
+    ]  # fmt: skip
