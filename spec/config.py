@@ -40,7 +40,8 @@ class Config(Limits):
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
-    The epilogue takes ``epilogue_lanes`` results a cycle, or with 0 a whole vector: as many as there are rows or columns.
+    The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there are
+    rows or columns, whichever are more.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
     slopes of ReLUs, products of two activations, and dropout.
@@ -117,7 +118,10 @@ class Config(Limits):
         wide = not self.batch_norm or (self.operand_width == 16 and self.acc_width >= 48)
         require(wide, "batch_norm", True, "False unless operand_width is 16 and acc_width >= 48")
         lanes = self.result_lanes
-        require(0 <= self.epilogue_lanes <= lanes, "epilogue_lanes", self.epilogue_lanes, f"0 <= epilogue_lanes <= {lanes}")
+        require(
+            0 <= self.epilogue_lanes <= lanes, "epilogue_lanes", self.epilogue_lanes,
+            f"0 <= epilogue_lanes <= max(rows, cols)({lanes})",
+        )  # fmt: skip
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")

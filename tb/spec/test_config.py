@@ -37,7 +37,7 @@ BAD_NAME = st.one_of(
 )
 DEPTHS = ("a_depth", "b_depth", "c_depth")
 INTEGERS = ("rows", "cols", "port_width", *DEPTHS, "acc_depth", "n_tensors", "n_hyper", "update_lanes", "clock_hz",
-            "operand_width", "acc_width", "max_burst_beats", "predictor_depth")  # fmt: skip
+            "operand_width", "acc_width", "max_burst_beats", "predictor_depth", "epilogue_lanes")  # fmt: skip
 
 REFUSED = {
     "rows": outside(2, 64), "cols": outside(2, 64),
@@ -51,7 +51,7 @@ REFUSED = {
     "acc_width": outside(41, 56),  # 40 bits hold 511 products of 16 bits
     "max_burst_beats": no_power() | powers(1024, 1 << 16),
     "clock_hz": st.integers(max_value=0),
-    "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
+    "epilogue_lanes": outside(0, 4), "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
     "name": BAD_NAME, "dram": st.sampled_from([None, "ddr3", PART.__dict__]),
     "variant": st.text().filter(lambda x: x != "baseline"),
 }  # fmt: skip
@@ -113,6 +113,7 @@ def test_numbers_of_a_part(value, field):
     (replace(TINY, cols=64), "c_depth", 2, "c_depth * banks >= 4 * cols"),
     (TINY, "acc_width", 40, "2^(acc_width-1) > 1024 * (2^(operand_width-1) - 1)^2"),
     (TINY, "rows", 65, "2 <= rows <= 64"),
+    (PAPER, "epilogue_lanes", 16, "0 <= epilogue_lanes <= max(rows, cols)(15)"),
     (TINY, "rows", 4.0, "rows is an integer"),
     (TINY, "rows", "4", "rows is an integer"),
     (TINY, "dram", None, "dram is a DramPart"),
@@ -127,7 +128,8 @@ def test_messages(config, field, value, rule):
 
 
 @pytest.mark.parametrize("config, changes", [
-    (TINY, {"update_lanes": 2}), (PAPER, {"update_lanes": 8}), (PAPER, {"max_burst_beats": 128}),
+    (TINY, {"epilogue_lanes": 4}), (TINY, {"update_lanes": 2}), (PAPER, {"update_lanes": 8}),
+    (PAPER, {"max_burst_beats": 128}),
     (replace(PAPER, a_depth=1024, b_depth=1024, c_depth=1024), {"rows": 64}), (TINY, {"acc_width": 41}),
     (TINY, {"operand_width": 8, "acc_width": 32}), (TINY, {"name": "tiny-2.1_b"}), (TINY, {"dram": IDEAL}),
     (PART, {"latency_ns": 0}), (PART, {"refresh_ns": 7799.9}), (PART, {"capacity_bytes": 1 << 32}),
@@ -145,6 +147,7 @@ def test_the_predictors_core():
     assert (core.a_depth, core.b_depth, core.c_depth, core.acc_depth) == (4096, 4096, 8192, 4096)
     assert (core.bias_elements, PAPER.bias_elements) == (4 * 128, 15 * 64)
     assert TINY.predictor_core.port_width == 64 == TINY.port_width
+    assert [replace(PAPER, epilogue_lanes=n).predictor_core.epilogue_lanes for n in (0, 3, 8)] == [0, 3, 4]
     assert replace(PAPER, predictor_rows=6).predictor_core.banks == 8
 
 
@@ -152,7 +155,7 @@ FREE = {
     "rows": st.integers(2, 64), "cols": st.integers(2, 64), "port_width": st.sampled_from([64, 128, 256]),
     **{field: powers(1, 1 << 15) for field in DEPTHS}, "acc_depth": powers(16, 1 << 16), "update_lanes": powers(1, 16),
     "operand_width": st.sampled_from([8, 16]), "acc_width": st.integers(32, 56), "max_burst_beats": powers(1, 256),
-    "dram": st.sampled_from([*DRAM_PARTS.values(), IDEAL]),
+    "epilogue_lanes": st.integers(0, 64), "dram": st.sampled_from([*DRAM_PARTS.values(), IDEAL]),
 }  # fmt: skip
 
 
@@ -169,6 +172,7 @@ def test_what_is_accepted_is_consistent(values):
     assert max(config.a_elements, config.b_elements, config.c_elements) <= 65536
     assert config.beat_bytes % (4 * config.update_lanes) == 0
     assert config.psum_width <= config.acc_width
+    assert 1 <= config.folds(config.result_lanes) <= config.result_lanes
     assert config.max_burst_beats * config.beat_bytes <= 4096
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
