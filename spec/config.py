@@ -40,8 +40,8 @@ class Config(Limits):
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
-    The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there are
-    rows or columns, whichever are more.
+    The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there
+    are rows or columns, whichever are more.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
     slopes of ReLUs, products of two activations, and dropout.

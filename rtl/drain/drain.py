@@ -159,10 +159,8 @@ class Drain(wiring.Component):
         m.d.comb += [
             self.c_write.mask.eq(epilogue.o_mask),
             self.saturations.eq(Mux(d.dry, 0, epilogue.saturations)),
-            tracker.i.eq(epilogue.magnitudes),
-            tracker.clear.eq(walk.start),
-            self.result.eq(tracker.result),
-        ]
+            tracker.i.eq(epilogue.magnitudes), tracker.clear.eq(walk.start), self.result.eq(tracker.result),
+        ]  # fmt: skip
         last_read = entering.valid & en & entering.last
         m.d.sync += self.acc_free.eq(last_read & summed)
         self._control(m, d, walk.start, delayed(m, last_read, Epilogue.LATENCY + 1 + Maximum.LATENCY), summing, summed)
