@@ -16,14 +16,16 @@ VERSION = 0x0002_0000
 
 SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul", "dropout")
 """Fields that build hardware for further operators."""
-UNHASHED_WHEN_OFF = ("matmul", "dropout", "epilogue_lanes")
-"""Fields that are younger than the hash: while one is off, a configuration keeps the hash that it had before."""
+YOUNGER = {"matmul": False, "dropout": False, "epilogue_lanes": 0, "update_cycles": 1}
+"""Fields that are younger than the hash: with these values a configuration keeps the hash that it had before."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
 
 VARIANTS = ("baseline", "low", "efficient", "max")
 """Designs (paper, section 4): no prediction; the predictor's weights in DRAM; on chip; with an array of their own."""
 
+UPDATE_CYCLES = (1, 3)
+"""Cycles in which an SGD lane can take a weight."""
 PREDICTOR_PORT = 64
 """Most bits of the memory port of the predictor's own array: it moves little, and then needs fewer banks."""
 
@@ -41,7 +43,7 @@ class Config(Limits):
     that array. ``predictor_depth`` commands may wait for it before they hold up the others.
 
     The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there
-    are rows or columns, whichever are more.
+    are rows or columns, whichever are more. Each of the ``update_lanes`` of SGD takes a weight in ``update_cycles``.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
     slopes of ReLUs, products of two activations, and dropout.
@@ -71,6 +73,7 @@ class Config(Limits):
     predictor_cols: int = 4
     predictor_depth: int = 2
     epilogue_lanes: int = 0
+    update_cycles: int = 1
     random_signs: bool = False
     depthwise: bool = False
     batch_norm: bool = False
@@ -122,6 +125,8 @@ class Config(Limits):
             0 <= self.epilogue_lanes <= lanes, "epilogue_lanes", self.epilogue_lanes,
             f"0 <= epilogue_lanes <= max(rows, cols)({lanes})",
         )  # fmt: skip
+        cycles = self.update_cycles
+        require(cycles in UPDATE_CYCLES, "update_cycles", cycles, f"update_cycles in {set(UPDATE_CYCLES)}")
         require(self.variant in VARIANTS, "variant", self.variant, f"variant in {{{', '.join(VARIANTS)}}}")
         if self.predicts and self.predictor_rows:
             require(self.operand_width == 16, "operand_width", self.operand_width, "16 where gradients are predicted")
@@ -249,7 +254,7 @@ class Config(Limits):
     @property
     def config_hash(self) -> int:
         """32-bit digest of everything that decides whether a program fits this accelerator."""
-        off = [name for name in UNHASHED_WHEN_OFF if not getattr(self, name)]
+        off = [name for name, value in YOUNGER.items() if getattr(self, name) == value]
         unhashed = ("name", "clock_hz", "dram", "variant", *off)
         data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)

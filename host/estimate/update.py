@@ -7,7 +7,7 @@ from ...rtl.update.adam_lane import FOLD, AdamLane
 from ...rtl.update.adam_rate import AdamRate
 from ...rtl.update.arrays import MOMENT_BYTES, SLOTS, array_bytes
 from ...rtl.update.chunks import chunk_weights
-from ...rtl.update.sgd_lane import SgdLane
+from ...rtl.update.update import Update as Hardware
 from ...spec.commands import Command, Opcode, Source
 from ...spec.config import Config
 from .clock import Clock, Process, Queue, Tokens
@@ -37,6 +37,7 @@ class Update:
         self._window, self._done = window, done
         self._read, self._made = Queue(clock, SLOTS), Queue(clock, SLOTS)
         self._written = Tokens(clock)
+        self._latency = Hardware(config).lane_latency
         self.busy = self.begun = self.ended = 0
         for process in (self._run(), self._lanes(), self._write()):
             clock.start(process)
@@ -69,14 +70,14 @@ class Update:
             self._done()
 
     def _lanes(self) -> Process:
-        """Compute pieces, ``update_lanes`` weights a cycle, or one of ADAM's in several."""
+        """Compute pieces, ``update_lanes`` weights at once, or one of ADAM's in several."""
         while True:
             yield self._read.there
             command, count, written, adam = self._read.first()
-            yield count * FOLD if adam else -(-count // self._config.update_lanes)
+            yield count * FOLD if adam else -(-count // self._config.update_lanes) * self._config.update_cycles
             self._read.drop()
             yield self._made.room
-            self._made.put((command, count, written), AdamLane.LATENCY if adam else SgdLane.LATENCY)
+            self._made.put((command, count, written), AdamLane.LATENCY if adam else self._latency)
 
     def _write(self) -> Process:
         """Write pieces; a command's last one gives ``written`` when it is answered."""

@@ -12,14 +12,15 @@ from ..lib.requantise import Requantise
 from .rounder import Rounder
 
 __all__ = [
-    "ALIGN_LEFT", "ALIGN_RIGHT", "ALIGN_WIDTH", "LOW_BITS", "ROUNDED_WIDTH", "SHIFTS", "ScaleLayout", "SgdLane",
-    "clamped_shift", "lane_scale", "most_saturations", "weight_halves", "weight_max",
+    "ALIGN_LEFT", "ALIGN_RIGHT", "ALIGN_WIDTH", "LOW_BITS", "MOMENTUM_WIDTH", "ROUNDED_WIDTH", "SHIFTS", "ScaleLayout",
+    "SgdLane", "clamped_shift", "lane_scale", "most_saturations", "weight_halves", "weight_max",
 ]  # fmt: skip
 
 LOW_BITS = 16
 """Bits that a master weight (and a momentum) has below an operand's LSB."""
 
-_MOMENTUM_WIDTH = 32
+MOMENTUM_WIDTH = 32
+"""Bits of a momentum."""
 
 ALIGN_WIDTH = 56
 """Width of a term of an update, with UPDATE_GUARD_BITS below its result's LSB; there it saturates."""
@@ -112,7 +113,7 @@ class SgdLane(wiring.Component):
     def __init__(self, config: Config):
         self._operand_width = config.operand_width
         self._predicts = config.predicts
-        operand, low, momentum = signed(config.operand_width), signed(LOW_BITS), signed(_MOMENTUM_WIDTH)
+        operand, low, momentum = signed(config.operand_width), signed(LOW_BITS), signed(MOMENTUM_WIDTH)
         super().__init__({
             "scale": In(ScaleLayout(config)), "g": In(operand), "hi": In(operand), "lo": In(low), "v": In(momentum),
             "o_hi": Out(operand), "o_lo": Out(low), "o_v": Out(momentum),
@@ -132,7 +133,7 @@ class SgdLane(wiring.Component):
         pair = Signal(signed(ALIGN_WIDTH + 1), reset_less=True)
         total = Signal(signed(ALIGN_WIDTH + 2), reset_less=True)
         m.d.sync += [pair.eq(momentum + decay), total.eq(pair + delayed(m, gradient, 1, reset=False))]
-        v = self._rounded(m, "v", total, operand_max(_MOMENTUM_WIDTH))
+        v = self._rounded(m, "v", total, operand_max(MOMENTUM_WIDTH))
 
         step = self._aligned(m, "step", self._product(m, "step", scale.ml, v), scale.shift_l)
         old = self._aligned(m, "old", delayed(m, w, self.V_LATENCY + Product.LATENCY, reset=False), scale.shift_w)

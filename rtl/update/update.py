@@ -23,6 +23,7 @@ from ..lib.maximum import Maximum
 from .adam import RateClient, UpdateAdam
 from .arrays import SLOTS, GroupLayout
 from .control import run_commands
+from .folded_sgd_lane import FOLD, FoldedSgdLane
 from .random_signs import RandomSigns
 from .reader import UpdateReader
 from .sgd_lane import LOW_BITS, ROUNDED_WIDTH, SgdLane, lane_scale, most_saturations
@@ -73,16 +74,20 @@ class Update(wiring.Component):
     ----------
     RESETS
         registers on the way of ``reset``
+    lane_latency
+        cycles from a group of an UPDATE to its new weights
 
     Timing
     ------
-    UPDATE: ``update_lanes`` weights a cycle at best; ADAM: ``adam_lane.FOLD`` cycles a weight.
+    UPDATE: ``update_lanes`` weights in ``update_cycles`` at best; ADAM: ``adam_lane.FOLD`` cycles a weight.
     """
 
     RESETS = 2
 
     def __init__(self, config: Config):
         self._config = config
+        self._lane = FoldedSgdLane if config.update_cycles == FOLD else SgdLane
+        self.lane_latency = self._lane.LATENCY
         predicted = {"quality_valid": Out(1), "quality": Out(QualityLayout), "rate": Out(RateClient())}
         super().__init__({
             "i": In(stream.Signature(UpdateLayout(config))), "reset": In(1),
@@ -100,6 +105,7 @@ class Update(wiring.Component):
         config = self._config
         task = Signal(UpdateLayout(config), reset_less=True)
         self._apart = without_reset(m, platform, "apart")
+        self._turn = self._slots(m) if config.update_cycles == FOLD else None
         resets = Signal(self.RESETS, reset_less=True)
         m.d.sync += resets.eq(Cat(self.reset, resets))
         reader, writer = UpdateReader(config), UpdateWriter(config)
@@ -129,25 +135,38 @@ class Update(wiring.Component):
         else:
             room = Signal(init=1)
             m.d.sync += room.eq(room_next)
-            m.d.comb += [reader.o.ready.eq(room), writer.valid.eq(delayed(m, taken & ~task.dry, SgdLane.LATENCY))]
+            m.d.comb += [
+                reader.o.ready.eq(self._in_turn(room)),
+                writer.valid.eq(delayed(m, taken & ~task.dry, self._lane.LATENCY)),
+            ]
             self._lanes(m, task, taken, reader.o.p, writer.i, trackers)
-            results, final = [], delayed(m, taken & reader.o.p.final, SgdLane.LATENCY)
+            results, final = [], delayed(m, taken & reader.o.p.final, self._lane.LATENCY)
         final = delayed(m, final, 1 + Maximum.LATENCY)
         results = [*(tracker.result for tracker in trackers), *results]
         run_commands(m, config, self, task, reader, writer, results, final)
         return m
+
+    def _slots(self, m):
+        """The turns of folded lanes."""
+        slots = Signal(FOLD, init=1)
+        m.d.sync += slots.eq(slots.rotate_left(1))
+        return slots
+
+    def _in_turn(self, may):
+        """``may``, in the cycles in which the lanes can take a group."""
+        return may if self._turn is None else may & self._turn[0]
 
     def _predicted(self, m, task, reader, writer, trackers, room_next, taken):
         """Add both kinds of lanes. Returns the third result, and a pulse as a command's last weight leaves its lane."""
         config = self._config
         m.submodules.adam = adam = UpdateAdam(config)
         m.submodules.third = third = ThirdResult(config)
-        assert third.latency <= SgdLane.LATENCY
+        assert third.latency <= self._lane.LATENCY
         sgd = Signal()  # a group of an UPDATE is taken
         given, signs_ready = self._signs(m, task, reader, taken) if config.flips_signs else (reader.o.p.g, 1)
         sgd_room, adam_room = Signal(init=1), Signal()
         m.d.sync += [sgd_room.eq(room_next & ~task.adam), adam_room.eq(room_next & task.adam)]
-        may = sgd_room & signs_ready & (reader.d.valid | ~task.quality)
+        may = self._in_turn(sgd_room & signs_ready & (reader.d.valid | ~task.quality))
         group, new = Signal(GroupLayout(config)), Signal(GroupLayout(config))
         m.d.comb += [
             group.eq(reader.o.p),
@@ -160,13 +179,13 @@ class Update(wiring.Component):
             adam.s.valid.eq(reader.d.valid),
             third.task.eq(task), third.clear.eq(reader.start), third.mask.eq(Mux(sgd & task.quality, group.mask, 0)),
             third.g.eq(group.g), third.e.eq(reader.d.payload), third.s_magnitude.eq(adam.s_magnitude),
-            writer.valid.eq(~task.dry & (delayed(m, sgd, SgdLane.LATENCY) | adam.valid)),
+            writer.valid.eq(~task.dry & (delayed(m, sgd, self._lane.LATENCY) | adam.valid)),
             writer.i.eq(Mux(task.adam, adam.o, new)), writer.with_d.eq(task.adam),
             writer.d_valid.eq(adam.s_valid & ~task.dry), writer.d.eq(adam.o_s), writer.d_last.eq(adam.s_last),
             self.quality.eq(third.quality),
         ]  # fmt: skip
         self._lanes(m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturated))
-        final = delayed(m, sgd & group.final, SgdLane.LATENCY) | (adam.valid & adam.o.final)
+        final = delayed(m, sgd & group.final, self._lane.LATENCY) | (adam.valid & adam.o.final)
         return [third.result], final
 
     def _signs(self, m, task, reader, taken):
@@ -193,14 +212,16 @@ class Update(wiring.Component):
 
     def _lanes(self, m, task, taken, group, new, trackers, others=(0, 0, 0)):
         """Add all SGD lanes and their shared parts: scale, delayed masks, sums of their reports and of ``others``."""
-        mask = delayed(m, Mux(taken, group.mask, 0), SgdLane.V_LATENCY)
-        v_mask, w_mask = mask, delayed(m, mask, SgdLane.LATENCY - SgdLane.V_LATENCY)
-        m.d.comb += new.last.eq(delayed(m, group.last, SgdLane.LATENCY))
+        mask = delayed(m, Mux(taken, group.mask, 0), self._lane.V_LATENCY)
+        v_mask, w_mask = mask, delayed(m, mask, self._lane.LATENCY - self._lane.V_LATENCY)
+        m.d.comb += new.last.eq(delayed(m, group.last, self._lane.LATENCY))
         scale = lane_scale(m, self._config, task)
         v_magnitudes, w_magnitudes, saturations = others
         for n in range(self._config.update_lanes):
-            lane = SgdLane(self._config)
+            lane = self._lane(self._config)
             m.submodules[f"lane{n}"] = self._apart(lane)  # its results before the first weight are masked
+            if self._turn is not None:
+                m.d.comb += lane.slots.eq(self._turn)
             m.d.comb += [
                 lane.scale.eq(scale),
                 lane.g.eq(group.g[n]), lane.hi.eq(group.hi[n]), lane.lo.eq(group.lo[n]), lane.v.eq(group.v[n]),

@@ -37,7 +37,8 @@ BAD_NAME = st.one_of(
 )
 DEPTHS = ("a_depth", "b_depth", "c_depth")
 INTEGERS = ("rows", "cols", "port_width", *DEPTHS, "acc_depth", "n_tensors", "n_hyper", "update_lanes", "clock_hz",
-            "operand_width", "acc_width", "max_burst_beats", "predictor_depth", "epilogue_lanes")  # fmt: skip
+            "operand_width", "acc_width", "max_burst_beats", "predictor_depth", "epilogue_lanes",
+            "update_cycles")  # fmt: skip
 
 REFUSED = {
     "rows": outside(2, 64), "cols": outside(2, 64),
@@ -51,7 +52,8 @@ REFUSED = {
     "acc_width": outside(41, 56),  # 40 bits hold 511 products of 16 bits
     "max_burst_beats": no_power() | powers(1024, 1 << 16),
     "clock_hz": st.integers(max_value=0),
-    "epilogue_lanes": outside(0, 4), "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
+    "epilogue_lanes": outside(0, 4), "update_cycles": st.integers().filter(lambda x: x not in (1, 3)),
+    "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
     "name": BAD_NAME, "dram": st.sampled_from([None, "ddr3", PART.__dict__]),
     "variant": st.text().filter(lambda x: x != "baseline"),
 }  # fmt: skip
@@ -113,6 +115,7 @@ def test_numbers_of_a_part(value, field):
     (replace(TINY, cols=64), "c_depth", 2, "c_depth * banks >= 4 * cols"),
     (TINY, "acc_width", 40, "2^(acc_width-1) > 1024 * (2^(operand_width-1) - 1)^2"),
     (TINY, "rows", 65, "2 <= rows <= 64"),
+    (PAPER, "update_cycles", 2, "update_cycles in {1, 3}"),
     (PAPER, "epilogue_lanes", 16, "0 <= epilogue_lanes <= max(rows, cols)(15)"),
     (TINY, "rows", 4.0, "rows is an integer"),
     (TINY, "rows", "4", "rows is an integer"),
@@ -155,7 +158,8 @@ FREE = {
     "rows": st.integers(2, 64), "cols": st.integers(2, 64), "port_width": st.sampled_from([64, 128, 256]),
     **{field: powers(1, 1 << 15) for field in DEPTHS}, "acc_depth": powers(16, 1 << 16), "update_lanes": powers(1, 16),
     "operand_width": st.sampled_from([8, 16]), "acc_width": st.integers(32, 56), "max_burst_beats": powers(1, 256),
-    "epilogue_lanes": st.integers(0, 64), "dram": st.sampled_from([*DRAM_PARTS.values(), IDEAL]),
+    "epilogue_lanes": st.integers(0, 64), "update_cycles": st.sampled_from([1, 3]),
+    "dram": st.sampled_from([*DRAM_PARTS.values(), IDEAL]),
 }  # fmt: skip
 
 

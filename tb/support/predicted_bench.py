@@ -15,7 +15,7 @@ LOW = replace(TINY, variant="low")
 PREDICTED = {
     "tiny": LOW,
     "two lanes": replace(LOW, update_lanes=2, max_burst_beats=16),
-    "four lanes": replace(LOW, update_lanes=4, port_width=128),
+    "four lanes": replace(LOW, update_lanes=4, port_width=128, update_cycles=3),
     "eight lanes": replace(LOW, update_lanes=8, port_width=256),
 }
 KINDS = {

@@ -102,14 +102,13 @@ class RandomProgram(MadeProgram):
 
 EVERYTHING = replace(preset("tiny"), **dict.fromkeys(SWITCHES, True), n_tensors=512, n_filters=512)
 DESIGNS = {
-    "baseline": EVERYTHING, "low": replace(EVERYTHING, name="wide", rows=6, cols=5, port_width=128, variant="low"),
-    "efficient": replace(
-        EVERYTHING, name="narrow", rows=3, cols=6, acc_width=56, epilogue_lanes=2, variant="efficient"
-    ),
+    "baseline": EVERYTHING,
+    "low": replace(EVERYTHING, name="wide", rows=6, cols=5, port_width=128, update_cycles=3, variant="low"),
+    "efficient": replace(EVERYTHING, name="narrow", rows=3, cols=6, acc_width=56, epilogue_lanes=2, variant="efficient"),
     "max": replace(EVERYTHING, variant="max"),
-}  # fmt: skip
-"""A design of each variant with all that the generator's switches build; two have other shapes, one has wide
-sums and an epilogue with few lanes."""
+}
+"""A design of each variant with all that the generator's switches build. Two have other shapes: one a folded update,
+the other wide sums and an epilogue with few lanes."""
 
 
 FEW = {

@@ -17,6 +17,8 @@ CONFIGS = {
     "two lanes": replace(TINY, update_lanes=2, max_burst_beats=16),
     "paper": preset("paper"),
     "bytes": replace(TINY, operand_width=8, acc_width=32, port_width=128, update_lanes=4),
+    "folded": replace(TINY, update_cycles=3),
+    "folded bytes": replace(TINY, operand_width=8, acc_width=32, port_width=128, update_lanes=4, update_cycles=3),
 }
 GUARD = 8
 
