@@ -7,7 +7,7 @@ from ...rtl.update.adam_lane import FOLD, AdamLane
 from ...rtl.update.adam_rate import AdamRate
 from ...rtl.update.arrays import MOMENT_BYTES, SLOTS, array_bytes
 from ...rtl.update.chunks import chunk_weights
-from ...rtl.update.update import Update as Hardware
+from ...rtl.update.folded_sgd_lane import lane_type
 from ...spec.commands import Command, Opcode, Source
 from ...spec.config import Config
 from .clock import Clock, Process, Queue, Tokens
@@ -37,7 +37,7 @@ class Update:
         self._window, self._done = window, done
         self._read, self._made = Queue(clock, SLOTS), Queue(clock, SLOTS)
         self._written = Tokens(clock)
-        self._latency = Hardware(config).lane_latency
+        self._latency = lane_type(config).LATENCY
         self.busy = self.begun = self.ended = 0
         for process in (self._run(), self._lanes(), self._write()):
             clock.start(process)

@@ -17,11 +17,12 @@ from .sgd_lane import (  # fmt: skip
     MOMENTUM_WIDTH,
     ROUNDED_WIDTH,
     ScaleLayout,
+    SgdLane,
     weight_halves,
     weight_max,
 )
 
-__all__ = ["FOLD", "FoldedSgdLane"]
+__all__ = ["FOLD", "FoldedSgdLane", "lane_type"]
 
 FOLD = 3
 """Cycles for which a weight has each part of the lane."""
@@ -157,3 +158,8 @@ class FoldedSgdLane(wiring.Component):
             self.v_magnitude.eq(rounded.magnitude), self.w_magnitude.eq(rounded.magnitude),
             self.v_saturated.eq(rounded.saturated), self.w_saturated.eq(rounded.saturated),
         ]  # fmt: skip
+
+
+def lane_type(config: Config) -> type[SgdLane] | type[FoldedSgdLane]:
+    """The SGD lane that takes a weight in ``config.update_cycles``."""
+    return FoldedSgdLane if config.update_cycles == FOLD else SgdLane

@@ -23,10 +23,10 @@ from ..lib.maximum import Maximum
 from .adam import RateClient, UpdateAdam
 from .arrays import SLOTS, GroupLayout
 from .control import run_commands
-from .folded_sgd_lane import FOLD, FoldedSgdLane
+from .folded_sgd_lane import FOLD, lane_type
 from .random_signs import RandomSigns
 from .reader import UpdateReader
-from .sgd_lane import LOW_BITS, ROUNDED_WIDTH, SgdLane, lane_scale, most_saturations
+from .sgd_lane import LOW_BITS, ROUNDED_WIDTH, lane_scale, most_saturations
 from .third_result import ThirdResult
 from .writer import UpdateWriter
 
@@ -74,8 +74,6 @@ class Update(wiring.Component):
     ----------
     RESETS
         registers on the way of ``reset``
-    lane_latency
-        cycles from a group of an UPDATE to its new weights
 
     Timing
     ------
@@ -86,8 +84,7 @@ class Update(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        self._lane = FoldedSgdLane if config.update_cycles == FOLD else SgdLane
-        self.lane_latency = self._lane.LATENCY
+        self._lane = lane_type(config)
         predicted = {"quality_valid": Out(1), "quality": Out(QualityLayout), "rate": Out(RateClient())}
         super().__init__({
             "i": In(stream.Signature(UpdateLayout(config))), "reset": In(1),

@@ -104,7 +104,9 @@ EVERYTHING = replace(preset("tiny"), **dict.fromkeys(SWITCHES, True), n_tensors=
 DESIGNS = {
     "baseline": EVERYTHING,
     "low": replace(EVERYTHING, name="wide", rows=6, cols=5, port_width=128, update_cycles=3, variant="low"),
-    "efficient": replace(EVERYTHING, name="narrow", rows=3, cols=6, acc_width=56, epilogue_lanes=2, variant="efficient"),
+    "efficient": replace(
+        EVERYTHING, name="narrow", rows=3, cols=6, acc_width=56, epilogue_lanes=2, variant="efficient"
+    ),
     "max": replace(EVERYTHING, variant="max"),
 }
 """A design of each variant with all that the generator's switches build. Two have other shapes: one a folded update,
