@@ -26,6 +26,8 @@ def _facts(config: Config) -> dict[str, str]:
         "operand / accumulator": f"{config.operand_width} / {config.acc_width} bits",
         "scratchpads A, B, C": " + ".join(kib(elements, config.operand_width) for elements in pads),
         "accumulator": kib(config.acc_depth * config.cols, config.acc_width),
+        "results a cycle": str(config.epilogue_width),
+        "weights updated a cycle": f"{config.update_lanes / config.update_cycles:.2g}",
         "memory port": f"{config.port_width} bits, {config.beat_bytes * config.clock_hz / 1e9:g} GB/s",
         "memory part": f"{dram.name}, {dram.bandwidth_bytes / 1e9:g} GB/s, {dram.capacity_bytes >> 20} MiB",
         "gradients predicted": f"of {config.n_filters} filters of {config.n_predicted} weights",
