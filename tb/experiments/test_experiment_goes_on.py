@@ -54,7 +54,7 @@ def _killed(options, folder):
     return workers
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])  # one process is the easier case
 def test_a_killed_experiment_goes_on(jobs, experiment, tmp_path):
     options = (*TINY, "--methods", "bp-1,ada-gp,mean-1:1", "--epochs", "30")
     assert experiment(*options, "--run", tmp_path / "whole")[0] == 0

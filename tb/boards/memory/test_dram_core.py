@@ -26,7 +26,9 @@ LONGEST_WAIT = 100
 """Clocks: the model's memory needs none of the real one's waits after power-up."""
 
 
-@pytest.mark.parametrize(("board", "preset_name"), [("ecpix5", "tiny"), ("arty_a7", "ecp5")])
+@pytest.mark.parametrize(("board", "preset_name"), [
+    ("ecpix5", "tiny"), pytest.param("arty_a7", "ecp5", marks=pytest.mark.slow),  # another preset and board
+])  # fmt: skip
 def test_core(board, preset_name, tmp_path):
     from runner import run
     from simulated_core import emit_simulated

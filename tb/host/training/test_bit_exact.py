@@ -112,7 +112,8 @@ def reconcile(device):
 
 
 @pytest.mark.parametrize(("name", "preset_name", "stall"), [
-    *((name, "tiny", 0.0) for name in NETWORKS), *((name, "tiny", 0.3) for name in NETWORKS), ("pools", "bytes", 0.2),
+    *((name, "tiny", 0.0) for name in NETWORKS), *((name, "tiny", 0.3) for name in NETWORKS),
+    pytest.param("pools", "bytes", 0.2, marks=pytest.mark.slow),  # units' benches have bytes; a simulator of its own
     pytest.param("pools", "ecp5", 0.2, marks=pytest.mark.slow),  # tiny but for deeper memories
     pytest.param("strides", "paper", 0.1, marks=pytest.mark.slow),  # test_designs has this array, with a predictor
 ])  # fmt: skip

@@ -16,7 +16,9 @@ def without_tops(results):
     return [(id, nonzero, top if nonzero else None) for id, nonzero, top in results]
 
 
-@pytest.mark.parametrize("name", ["tiny", "four lanes", "eight lanes"])
+@pytest.mark.parametrize("name", [
+    "tiny", "four lanes", pytest.param("eight lanes", marks=pytest.mark.slow),  # more of the same
+])  # fmt: skip
 def test_random_commands(name):
     config = PREDICTED[name]
     rng = seeded(11)
