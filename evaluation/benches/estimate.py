@@ -1,103 +1,82 @@
 """The estimator against the simulated RTL: goes on with ``results/estimate.json``.
 
-``commands``: single commands of the networks' batches, of which each stratum gives a few, drawn with a seed that
-nothing was tuned on. A stratum is a kind of command in a variant. Commands that would take more than ``MOST`` cycles
-by the estimate are left out. ``batches``: whole batches of each variant, warm-up, BP and GP. ``error_*`` are
-magnitudes of estimated over simulated cycles less 1: median, 90th percentile, worst; ``read_error_*``,
-``write_error_*`` those of DRAM bytes, the worst.
+``commands``: single commands of layers of the paper's fifteen networks, in all four designs, from
+``estimate_commands.json``. Layers and commands are drawn by kind with a seed that nothing was tuned on, and the
+estimator isn't tuned on them. A network's layers are compiled alone for one design, with two images of 32 pixels
+(YOLO-v3: 64) or sentences of twelve words. Commands that would take more than ``MOST`` cycles by the estimate are left
+out. The designs are a preset as it is, or with ``--switched`` all that the generator's switches build, which layers
+with batch norm or depthwise convolutions need. ``--draw`` draws the commands anew and needs the extra ``models``;
+measuring them doesn't.
+
+``batches``: whole batches of each variant, warm-up, BP and GP. ``error_*`` are magnitudes of estimated over simulated
+cycles less 1: median, 90th percentile, worst; ``read_error_*``, ``write_error_*`` those of DRAM bytes, the worst.
 
 Each measurement is kept in ``build/bench_estimate``: a bench that was stopped goes on after the last one.
 """
 
 import argparse
 import json
-import random
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from ...gen.files import write_atomically
 from ...gen.provenance import SWITCHED, commit, provenance
+from ...host.compiler.lowering import LoweringError
+from ...host.compiler.mapping import MappingError
+from ...host.compiler.memory_plan import PlanError
 from ...host.console import at_least_one, writable
-from ...host.devices.estimator import EstimatorDevice
-from ...host.program import Line, Program
+from ...host.devices.simulated import SimDevice
 from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...sim.build import library
-from ...spec.commands import Command, Phase
 from ...spec.config import VARIANTS, Config
-from ...spec.opcodes import COMPUTE, UPDATES
-from ...spec.phases import PHASE_NAMES, WARMUP
 from ...spec.presets import PRESETS, preset
+from ..instruments.command_samples import (
+    Sample,
+    estimated_alone,
+    filled,
+    program_of,
+    read_samples,
+    sampled,
+    stratum,
+    write_samples,
+)
+from ..instruments.drawn_layers import alone, kind_of_layer, layers_of
 from ..instruments.estimates import Batch, estimated, measured, phases_of
 from ..instruments.results import FOLDER, merge_results
-from ..instruments.single_command import Bench, alone, bars
-from .kinds import kind_of
-from .models import config_of
+from ..instruments.single_command import Bench, bars
+from .models import PAPER, SIDES, config_of, inputs_of, module_of
 
-__all__ = ["COUNTED", "compared", "drawn", "figures", "main"]
+__all__ = ["COUNTED", "SAMPLES", "compared", "draw", "figures", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.estimate"
 WORK = Path("build/bench_estimate")
-COMMANDS_OF = ("vgg-small", "resnet20", "mobilenet-small", "densenet-small")
-BATCHES_OF = ("vgg-small", "resnet20", "mobilenet-small")
+SAMPLES = Path(__file__).with_name("estimate_commands.json")
+"""The drawn commands."""
+BATCHES_OF = ("vgg-small", "lenet")
 SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261127
-EACH, MOST = 2, 1_000_000
-"""Commands of each stratum, and their cycles at most."""
+EACH, MOST = 5, 100_000
+"""Commands of each network, and their cycles at most."""
+DRAWN_SIDE, DRAWN_BATCH, LAYERS = 32, 2, 2
+"""Images and layers of the networks whose commands are drawn; SIDES has other sides."""
 COUNTED = ("cycles", "read_bytes", "write_bytes")
 
 
 def network_of(name: str, config: Config) -> tuple[nn.Module, Network]:
     """A network and its program for a design."""
     module = build_model(name, SHAPE, CLASSES, SEED)
-    return module, Network(module, SHAPE, BATCH, config, source="predicted" if config.predicts else None)
+    return module, Network(module, SHAPE, BATCH, config, source=_source(config))
 
 
-def single(line: Line, network: Network) -> Program:
-    """A program of one command, in all phases, which waits for nothing."""
-    fields = {**line.command.fields, "phase_mask": int(Phase.ALL)}
-    return alone(Line(Command(line.command.opcode, fields), line.name), network)
-
-
-def estimate(program: Program, network: Network) -> dict[str, int]:
-    """The estimated counters of a program."""
-    device = EstimatorDevice(network.config)
-    network.install(device)
-    device.start(program, WARMUP)
-    device.wait()
-    return device.counters(WARMUP)
-
-
-def stratum(command: Command) -> str:
-    """The kind of a command, by which commands are drawn."""
-    name = command.opcode.name.lower()
-    if command.opcode in UPDATES or name.startswith(("depthwise", "norm", "maxpool")):
-        return name
-    return "predictor " * bool(command.predictor) + kind_of(command)
-
-
-def drawn(networks: Mapping[str, Network], each: int = EACH, most: int = MOST) -> list[tuple[str, int]]:
-    """Commands by network and index: ``each`` of every stratum, in an order that depends on the seed alone."""
-    strata: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for name, network in networks.items():
-        for index, line in enumerate(network.program):
-            if line.command.opcode in COMPUTE or line.command.opcode in UPDATES:
-                strata[stratum(line.command)].append((name, index))
-    chosen = []
-    for kind in sorted(strata):
-        random.Random(f"{SEED} {kind}").shuffle(strata[kind])
-        fit = (
-            place for place in strata[kind]
-            if estimate(single(networks[place[0]].program[place[1]], networks[place[0]]), networks[place[0]])["cycles"]
-            <= most
-        )  # fmt: skip
-        chosen += [place for place, _ in zip(fit, range(each), strict=False)]
-    return chosen
+def _source(config: Config) -> str | None:
+    return "predicted" if config.predicts else None
 
 
 def compared(ours: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, int]:
@@ -106,24 +85,65 @@ def compared(ours: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, in
             for side, values in (("estimated", ours), ("simulated", theirs))}  # fmt: skip
 
 
-def commands(config: Config, names: Iterable[str], each: int) -> list[dict]:
-    """The drawn commands of a design, estimated and simulated."""
-    built = {name: network_of(name, config) for name in names}
-    networks = {name: network for name, (_, network) in built.items()}
-    rows = []
+def design(size: str, variant: str, switched: bool) -> Config:
+    """The design of a preset and variant; ``switched``: with all that the generator's switches build."""
+    return replace(config_of(size, variant) if switched else preset(size), name=size, variant=variant)
+
+
+def _example(name: str) -> list[torch.Tensor]:
+    """Inputs of a network, one image or sentence each."""
+    if name == "transformer":
+        return [torch.ones(1, *each.shape, dtype=torch.int64) for each in inputs_of(name)]
+    side = SIDES.get(name, DRAWN_SIDE)
+    return [torch.zeros(1, 3, side, side)]
+
+
+def draw(path: Path, configs: Mapping[str, Config], names: Iterable[str], each: int) -> None:
+    """Draw ``each`` commands of every network, of LAYERS of its layers, and keep them in a file network by network.
+
+    ``configs``: designs by variant, that of a network after that of the one before. Layers that a design can't run are
+    passed over.
+    """
+    kinds, strata, samples = Counter[str](), Counter[str](), list[Sample]()
     with bars() as progress:
-        bench = Bench(WORK / f"{config.name}-{config.variant}", config, progress)
-        chosen = drawn(networks, each)
-        task = progress.add_task(f"commands of {config.variant}", total=len(chosen))
-        for name, index in chosen:
-            module, network = built[name]
-            line = network.program[index]
-            theirs = bench(f"{name}-{index}", network, module, config, program := single(line, network))
-            rows.append({
-                "variant": config.variant, "network": name, "index": index, "layer": line.name,
-                "kind": stratum(line.command), **compared(estimate(program, network), theirs),
-            })  # fmt: skip
-            progress.advance(task)
+        for number, name in enumerate(progress.track(list(names), description="networks")):
+            config = list(configs.values())[number % len(configs)]
+
+            def fits(sample: Sample, config: Config = config) -> bool:
+                return estimated_alone(sample, config)["cycles"] <= MOST
+
+            wanted, tried = len(samples) + each, 0
+            for layer in layers_of(module_of(name), _example(name), kinds, f"{SEED} {name}"):
+                many = -(-(wanted - len(samples)) // max(1, LAYERS - tried))
+                shape, module = alone(layer)
+                try:
+                    network = Network(module, shape, DRAWN_BATCH, config, source=_source(config))
+                except (LoweringError, MappingError, PlanError):
+                    continue
+                kinds[kind_of_layer(layer[1])] += 1
+                samples += sampled((name, layer[0]), network, many, strata, SEED, fits)
+                tried += 1
+                if len(samples) >= wanted:
+                    break
+            write_samples(path, samples, config, {"command": f"{COMMAND} --draw", "seed": SEED})
+
+
+def commands(config: Config, samples: Iterable[Sample]) -> list[dict]:
+    """The drawn commands of a design, estimated and simulated."""
+    rows, variant = [], config.variant
+    chosen = [sample for sample in samples if sample.variant == variant]
+    with bars() as progress:
+        bench = Bench(WORK / f"{config.name}-{variant}", config, progress)
+        for sample in progress.track(chosen, description=f"commands of {variant}"):
+
+            def opened(sample: Sample = sample) -> SimDevice:
+                device = SimDevice(config, top=bench.top)
+                filled(device, sample, SEED)
+                return device
+
+            theirs = bench.kept(sample.name, config, program_of(sample, config), opened)
+            about = {"variant": variant, "network": sample.network, "layer": sample.layer}
+            rows.append({**about, "kind": stratum(sample.command), **compared(estimated_alone(sample, config), theirs)})
     return rows
 
 
@@ -171,29 +191,40 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Entry point of ``nox -s bench_estimate``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=("commands", "batches"), default=("commands", "batches"))
-    parser.add_argument("--networks", nargs="+", choices=tuple(MODELS), metavar="NAME",
-                        help=f"of {', '.join(MODELS)} (default: several)")  # fmt: skip
+    parser.add_argument("--networks", nargs="+", choices=tuple(MODELS), default=BATCHES_OF, metavar="NAME",
+                        help=f"for batches: of {', '.join(MODELS)} (default: {', '.join(BATCHES_OF)})")  # fmt: skip
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="(default: all)")
-    parser.add_argument("--preset", choices=PRESETS, default="paper", help="size of the machine (default: %(default)s)")
-    parser.add_argument("--each", type=at_least_one, default=EACH, help="commands a stratum (default: %(default)s)")
+    parser.add_argument("--preset", choices=PRESETS, default="ecp5", help="size of the machine (default: %(default)s)")
+    parser.add_argument("--switched", action="store_true",
+                        help="build all that switches add, as batch norm; commands must be drawn for it")  # fmt: skip
+    parser.add_argument("--draw", action="store_true", help="only draw the commands anew")
+    parser.add_argument("--each", type=at_least_one, default=EACH, help="commands a network (default: %(default)s)")
+    parser.add_argument("--samples", type=Path, default=SAMPLES, help="the drawn commands (default: the bench's own)")
     parser.add_argument("--json", type=writable, default=FOLDER / "estimate.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
+    configs = {variant: design(given.preset, variant, given.switched) for variant in given.variants}
+    if given.draw:
+        draw(given.samples, configs, PAPER, given.each)
+        return
     source = commit()
     for part in given.parts:
         rows: list[dict] = []
-        for variant in given.variants:
-            config = replace(config_of(given.preset, variant), name=given.preset)
+        for variant, config in configs.items():
             if part == "commands":
-                rows += commands(config, given.networks or COMMANDS_OF, given.each)
+                try:
+                    rows += commands(config, read_samples(given.samples, config))
+                except (ValueError, OSError) as error:
+                    parser.error(str(error))
             else:
-                for name in given.networks or BATCHES_OF:
+                for name in given.networks:
                     rows += batches(config, name)
-                    print(*(_told(row) for row in rows[-len(PHASE_NAMES) :] if row["network"] == name), sep="\n")
-        of = f"{part}_{given.preset}"
+                    print(
+                        *(_told(row) for row in rows if (row["network"], row["variant"]) == (name, variant)), sep="\n"
+                    )
+        of = f"{part}_{given.preset}{'_switched' * given.switched}"
         found = figures(rows, of)
-        merge_results(
-            Path(given.json), of, found, rows, provenance(COMMAND, preset(given.preset), SEED, source, SWITCHED)
-        )
+        origin = provenance(COMMAND, preset(given.preset), SEED, source, *[SWITCHED] * given.switched)
+        merge_results(Path(given.json), of, found, rows, origin)
         for figure, value in found.items():
             print(f"{figure}: {value}", flush=True)
 

@@ -4,6 +4,7 @@ A finished measurement is kept in a folder: a bench that was stopped goes on aft
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -114,6 +115,11 @@ class Bench:
         self.simulator = library(built).name  # names all that it's made of, the DRAM model too
 
     def __call__(self, name: str, network: Network, module: nn.Module, config: Config, program: Program) -> dict:
+        """Counters of a network's program, with the network's weights and random activations in memory."""
+        return self.kept(name, config, program, lambda: self._open(network, module, config))
+
+    def kept(self, name: str, config: Config, program: Program, opened: Callable[[], SimDevice]) -> dict:
+        """Counters of a program, kept or measured on the accelerator that ``opened`` gives."""
         path = self.folder / f"{name}.json"
         known = {
             "simulator": self.simulator, "program": program.digest, "clock_hz": config.clock_hz,
@@ -121,7 +127,7 @@ class Bench:
         }  # fmt: skip
         if path.exists() and (record := json.loads(path.read_text()))["of"] == known:
             return self._reconciled(name, record["counters"])
-        device = self._open(network, module, config)
+        device = opened()
         try:
             counters = self._reconciled(name, self._measure(device, program))
         finally:

@@ -61,8 +61,11 @@ class Update:
                 count = min(size, left)
                 left -= count
                 yield self._read.room
+                since = self._clock.now
                 yield self._flow(command, read, count, write=False)
-                self._read.put((command, count, written, adam))
+                chunks = -(-count // chunk)
+                last = (self._clock.now - since) * [*read.values()][-1] // (sum(read.values()) * chunks)
+                self._read.put((command, count, written, adam, self._clock.now - last))
             yield self._written if command.count else 0
             yield END_CYCLES
             self.busy += self._clock.now - began
@@ -71,10 +74,13 @@ class Update:
 
     def _lanes(self) -> Process:
         """Compute pieces, ``update_lanes`` weights at once, or one of ADAM's in several."""
+        ended = 0
         while True:
             yield self._read.there
-            command, count, written, adam = self._read.first()
-            yield count * FOLD if adam else -(-count // self._config.update_lanes) * self._config.update_cycles
+            command, count, written, adam, begun = self._read.first()
+            cycles = count * FOLD if adam else -(-count // self._config.update_lanes) * self._config.update_cycles
+            yield max(1, max(begun, ended) + cycles - self._clock.now)
+            ended = self._clock.now
             self._read.drop()
             yield self._made.room
             self._made.put((command, count, written), AdamLane.LATENCY if adam else self._latency)
@@ -95,15 +101,17 @@ class Update:
                 self._written.give_at(self._clock.now + WRITE_CYCLES)
 
     def _moved(self, arrays: dict[str, int], count: int) -> Traffic:
-        """The traffic of ``count`` elements of each array; the arrays begin at a beat."""
-        config, part = self._config, max(self._config.beat_bytes, self._config.dram.burst_bytes)
-        sizes = [count * size for size in arrays.values()]
+        """The traffic of ``count`` elements of each array, chunk by chunk; the arrays begin at a beat."""
+        config, chunk = self._config, chunk_weights(self._config)
+        beat, granule = config.beat_bytes, max(config.beat_bytes, config.dram.burst_bytes)
+        chunks = [(chunk, count // chunk), (count % chunk, int(count % chunk > 0))]
+        runs = [(weights * size, times) for weights, times in chunks for size in arrays.values()]
 
         def pieces(step: int) -> int:
-            return sum(-(-size // step) for size in sizes)
+            return sum(-(-n_bytes // step) * times for n_bytes, times in runs)
 
-        beat = config.beat_bytes
-        return Traffic(len(sizes), pieces(beat * config.max_burst_beats), pieces(beat), pieces(part), sum(sizes))
+        n_bytes = count * sum(arrays.values())
+        return Traffic(pieces(n_bytes + 1), pieces(beat * config.max_burst_beats), pieces(beat), pieces(granule), n_bytes)
 
     def _flow(self, command: Command, arrays: dict[str, int], count: int, write: bool) -> Flow:
         """The flow of a piece, whose bytes are counted."""

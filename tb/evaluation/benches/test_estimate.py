@@ -1,11 +1,17 @@
 """The bench of the estimator: strata, errors, and a run of both parts that goes on from what is kept."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 from adagp.evaluation.benches import estimate
+from adagp.evaluation.instruments.command_samples import read_samples, sampled, stratum
+from adagp.evaluation.instruments.drawn_layers import alone, layers_of
+from adagp.host.training.network import Network
 from random_programs import DESIGNS
+from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
@@ -13,8 +19,10 @@ pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """A design whose simulator other tests share, and small networks."""
-    monkeypatch.setattr(estimate, "config_of", lambda size, variant: replace(DESIGNS["baseline"], variant=variant))
+    monkeypatch.setattr(estimate, "design", lambda size, variant, _: replace(DESIGNS["baseline"], variant=variant))
     monkeypatch.setattr(estimate, "SHAPE", (1, 8, 8))
+    monkeypatch.setattr(estimate, "PAPER", ("digits-cnn",))
+    monkeypatch.setattr(estimate, "DRAWN_SIDE", 16)
     monkeypatch.setattr(estimate, "WORK", tmp_path / "work")
     return tmp_path / "estimate.json"
 
@@ -29,19 +37,39 @@ def test_errors_are_magnitudes():
     assert found["read_error_here"] == found["write_error_here"] == 0.1
 
 
-def test_every_stratum_gives_commands(small):
-    _, network = estimate.network_of("digits-cnn", estimate.config_of("tiny", "max"))
-    chosen = estimate.drawn({"digits-cnn": network}, each=2)
-    kinds = [estimate.stratum(network.program[index].command) for _, index in chosen]
-    assert len(set(chosen)) == len(chosen) and max(kinds.count(kind) for kind in kinds) == 2
-    assert {"forward", "backward_data", "backward_weight", "maxpool", "maxpool_backward", "update", "adam",
-            "reorganise", "predictor forward"} <= set(kinds)  # fmt: skip
-    assert chosen == estimate.drawn({"digits-cnn": network}, each=2)
-    assert estimate.drawn({"digits-cnn": network}, each=2, most=1) == []
+def test_rare_strata_come_first(small):
+    config, seen = estimate.design("tiny", "max", False), Counter()
+    shape, module = alone(("features.3", nn.Conv2d(8, 8, 3, padding=1), (8, 6, 6)))
+    network = Network(module, shape, 2, config, source="predicted")
+    few, rest = (list(sampled(("vgg13", "features.3"), network, n, seen, 1, lambda _: True)) for n in (3, 99))
+    kinds = [stratum(sample.command) for sample in (*few, *rest)]
+    assert len(set(kinds[:3])) == 3 and not set(kinds[:3]) & set(kinds[3 : len(set(kinds))])
+    assert {"forward", "backward_data", "backward_weight", "update", "adam", "reorganise", "predictor forward",
+            "predictor backward_weight"} <= set(kinds)  # fmt: skip
+    assert list(sampled(("vgg13", "features.3"), network, 4, seen, 1, lambda _: False)) == []
 
 
-def test_both_parts(small, capsys):
-    given = ["--networks", "digits-cnn", "--variants", "baseline", "--preset", "tiny", "--each", "1", "--json"]
+def test_layers_of_several_kinds():
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, groups=8), nn.Flatten(),
+                           nn.Linear(8 * 25, 4))  # fmt: skip
+    seen = Counter({"3x3 of stride 2": 1})
+    found = layers_of(module, [torch.zeros(1, 3, 15, 15)], seen, "1")
+    assert {name: shape for name, _, shape in found[:3]} == {"1": (8, 7, 7), "2": (8, 7, 7), "4": (200, 1, 1)}
+    assert found[3][0] == "0" and len(found) == 4
+
+
+def test_samples_of_another_design_are_refused():
+    samples = read_samples(estimate.SAMPLES, estimate.design("ecp5", "baseline", False))
+    assert len(samples) >= 60 and {sample.network for sample in samples} == set(estimate.PAPER)
+    assert {sample.variant for sample in samples} == set(estimate.VARIANTS)
+    with pytest.raises(ValueError, match="are of another design than tiny: draw them anew"):
+        read_samples(estimate.SAMPLES, estimate.design("tiny", "baseline", False))
+
+
+def test_both_parts(small):
+    samples = str(small.with_name("samples.json"))
+    estimate.main(["--draw", "--preset", "tiny", "--each", "7", "--samples", samples])
+    given = ["--networks", "digits-cnn", "--variants", "baseline", "--preset", "tiny", "--samples", samples, "--json"]
     estimate.main([*given, str(small)])
     first = json.loads(small.read_text())
     found = first["figures"]
