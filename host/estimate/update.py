@@ -1,6 +1,8 @@
 """The update unit in time: chunks that are read, computed and written at once."""
 
 from collections.abc import Callable
+from dataclasses import astuple
+from math import ceil
 from typing import Any
 
 from ...rtl.update.adam_lane import FOLD, AdamLane
@@ -12,7 +14,7 @@ from ...spec.commands import Command, Opcode, Source
 from ...spec.config import Config
 from .clock import Clock, Process, Queue, Tokens
 from .memory import Flow, Memory
-from .traffic import Table, Traffic
+from .traffic import Table, Traffic, traffic
 
 __all__ = ["Update"]
 
@@ -21,7 +23,9 @@ BEGIN_CYCLES = 16
 END_CYCLES = 12
 """From the last answer to the command's end: the writer's idle, results, DONE (control.py, writer.py)."""
 WRITE_CYCLES = 7
-"""Between the beats of two written bursts: states of the writer, the arbiter's grant (writer.py)."""
+"""Between the beats of two written arrays: states of the writer, the walk, the arbiter's grant (writer.py)."""
+AGAIN_CYCLES = 3
+"""Between the beats of two bursts of an array: REQUEST, and the FIFO's first word (writer.py)."""
 MOST_PIECES = 512
 """Pieces that a command is cut into at most: longer ones are several chunks each."""
 
@@ -62,66 +66,79 @@ class Update:
                 left -= count
                 yield self._read.room
                 since = self._clock.now
-                yield self._flow(command, read, count, write=False)
-                chunks = -(-count // chunk)
-                last = (self._clock.now - since) * [*read.values()][-1] // (sum(read.values()) * chunks)
-                self._read.put((command, count, written, adam, self._clock.now - last))
+                done = command.count - left - count
+                yield self._flow(command, read, done, count, write=False)
+                self._read.put((command, done, count, written, self._whole(since, count, read)))
             yield self._written if command.count else 0
             yield END_CYCLES
             self.busy += self._clock.now - began
             self.ended += 1
             self._done()
 
+    def _whole(self, since: int, count: int, arrays: dict[str, int]) -> tuple[int, int]:
+        """When the first weights of a piece's first chunk and of its last one are complete, if all are read now.
+
+        They are as a chunk's last array begins to come.
+        """
+        each = (self._clock.now - since) / -(-count // chunk_weights(self._config))
+        last = each * [*arrays.values()][-1] / sum(arrays.values())
+        return round(since + each - last), round(self._clock.now - last)
+
     def _lanes(self) -> Process:
         """Compute pieces, ``update_lanes`` weights at once, or one of ADAM's in several."""
-        ended = 0
+        config, ended = self._config, 0
         while True:
             yield self._read.there
-            command, count, written, adam, begun = self._read.first()
-            cycles = count * FOLD if adam else -(-count // self._config.update_lanes) * self._config.update_cycles
-            yield max(1, max(begun, ended) + cycles - self._clock.now)
-            ended = self._clock.now
+            command, done, count, written, (first, last) = self._read.first()
+            adam = command.opcode == Opcode.ADAM
+            cycles = FOLD if adam else config.update_cycles / config.update_lanes
+            until = max(max(first, ended) + count * cycles, last + min(count, chunk_weights(config)) * cycles)
+            yield max(1, ceil(until) - self._clock.now)
             self._read.drop()
             yield self._made.room
-            self._made.put((command, count, written), AdamLane.LATENCY if adam else self._latency)
+            ended = self._clock.now
+            self._made.put((command, done, count, written), AdamLane.LATENCY if adam else self._latency)
 
     def _write(self) -> Process:
         """Write pieces; a command's last one gives ``written`` when it is answered."""
         left: dict[int, int] = {}  # weights by command
         while True:
             yield self._made.there
-            command, count, written = self._made.first()
-            bursts = self._moved(written, count).bursts
-            yield bursts * WRITE_CYCLES
-            yield self._flow(command, written, count, write=True)
+            command, done, count, written = self._made.first()
+            moved = self._moved(command, written, done, count)
+            yield moved.segments * WRITE_CYCLES + (moved.bursts - moved.segments) * AGAIN_CYCLES
+            yield self._flow(command, written, done, count, write=True)
             self._made.drop()
             left[id(command)] = left.get(id(command), command.count) - count
             if not left[id(command)]:
                 del left[id(command)]
                 self._written.give_at(self._clock.now + WRITE_CYCLES)
 
-    def _moved(self, arrays: dict[str, int], count: int) -> Traffic:
-        """The traffic of ``count`` elements of each array, chunk by chunk; the arrays begin at a beat."""
+    def _moved(self, command: Command, arrays: dict[str, int], first: int, count: int) -> Traffic:
+        """The traffic of ``count`` elements of each array from the ``first`` on, chunk by chunk."""
         config, chunk = self._config, chunk_weights(self._config)
-        beat, granule = config.beat_bytes, max(config.beat_bytes, config.dram.burst_bytes)
-        chunks = [(chunk, count // chunk), (count % chunk, int(count % chunk > 0))]
-        runs = [(weights * size, times) for weights, times in chunks for size in arrays.values()]
+        found = [
+            traffic(config, {
+                "dram": getattr(command, f"{array}_addr") + begin * size, "d0": chunk * size,
+                "length": weights * size // config.operand_bytes, "n0": times, "n1": 1, "n2": 1,
+            })
+            for array, size in arrays.items()
+            for begin, weights, times in (
+                (first, chunk, count // chunk), (first + count // chunk * chunk, count % chunk, 1),
+            )
+        ]  # fmt: skip
+        return Traffic(*(sum(each) for each in zip(*map(astuple, found), strict=True)))
 
-        def pieces(step: int) -> int:
-            return sum(-(-n_bytes // step) * times for n_bytes, times in runs)
-
-        n_bytes = count * sum(arrays.values())
-        return Traffic(pieces(n_bytes + 1), pieces(beat * config.max_burst_beats), pieces(beat), pieces(granule), n_bytes)
-
-    def _flow(self, command: Command, arrays: dict[str, int], count: int, write: bool) -> Flow:
+    def _flow(self, command: Command, arrays: dict[str, int], first: int, count: int, write: bool) -> Flow:
         """The flow of a piece, whose bytes are counted."""
         name, beat = command.opcode.name.lower(), self._config.beat_bytes
         for array, size in arrays.items():
             way = "write" if write else "read"
             n_bytes = count * size if write else -(-count * size // beat) * beat
             self._table[name, array, "chip" if getattr(command, f"{array}_addr") in self._window else way] += n_bytes
-        window = 0 if write else SLOTS * self._moved(arrays, min(count, chunk_weights(self._config))).beats
-        return Flow(self._memory, self._moved(arrays, count), write, window=window)
+        moved = self._moved(command, arrays, first, count)
+        window = 0 if write else SLOTS * moved.beats // -(-count // chunk_weights(self._config))
+        return Flow(self._memory, moved, write, window=window)
 
 
 def _arrays(command: Command, config: Config) -> tuple[dict[str, int], dict[str, int]]:
