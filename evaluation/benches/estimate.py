@@ -61,7 +61,7 @@ WORK = Path("build/bench_estimate")
 SAMPLES = Path(__file__).with_name("estimate_commands.json")
 """The drawn commands."""
 BATCHES_OF = ("vgg-small", "lenet")
-SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261127
+SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261128
 EACH, MOST = 5, 100_000
 """Commands of each network, and their cycles at most."""
 DRAWN_SIDE, DRAWN_BATCH, LAYERS = 32, 2, 2
