@@ -1,10 +1,10 @@
 """The estimator against the simulated RTL: goes on with ``results/estimate.json``.
 
-``commands``: single commands of layers of the paper's fifteen networks, in all four designs, from
+``commands``: single commands of layers of the paper's networks, in all four designs, from
 ``estimate_commands.json``. Layers and commands are drawn by kind with a seed that nothing was tuned on, and the
 estimator isn't tuned on them. A network's layers are compiled alone for one design, with two images of 32 pixels
 (YOLO-v3: 64) or sentences of twelve words. Commands that would take more than ``MOST`` cycles by the estimate are left
-out. The designs are a preset as it is, or with ``--switched`` all that the generator's switches build, which layers
+out: with preset ``ecp5`` all of the Transformer's. The designs are a preset as it is, or with ``--switched`` all that the generator's switches build, which layers
 with batch norm or depthwise convolutions need. ``--draw`` draws the commands anew and needs the extra ``models``;
 measuring them doesn't.
 
@@ -101,13 +101,13 @@ def _example(name: str) -> list[torch.Tensor]:
 def draw(path: Path, configs: Mapping[str, Config], names: Iterable[str], each: int) -> None:
     """Draw ``each`` commands of every network, of LAYERS of its layers, and keep them in a file network by network.
 
-    ``configs``: designs by variant, that of a network after that of the one before; the Transformer's is the first, as
-    its layers have more filters than small designs can predict. Layers that a design can't run are passed over.
+    ``configs``: designs by variant, that of a network after that of the one before. Layers that a design can't run are
+    passed over.
     """
     kinds, strata, samples = Counter[str](), Counter[str](), list[Sample]()
     with bars() as progress:
         for number, name in enumerate(progress.track(list(names), description="networks")):
-            config = list(configs.values())[0 if name == "transformer" else number % len(configs)]
+            config = list(configs.values())[number % len(configs)]
 
             def fits(sample: Sample, config: Config = config) -> bool:
                 return estimated_alone(sample, config)["cycles"] <= MOST

@@ -60,7 +60,7 @@ def test_layers_of_several_kinds():
 
 def test_samples_of_another_design_are_refused():
     samples = read_samples(estimate.SAMPLES, estimate.design("ecp5", "baseline", False))
-    assert len(samples) >= 60 and {sample.network for sample in samples} == set(estimate.PAPER)
+    assert len(samples) >= 60 and {sample.network for sample in samples} == set(estimate.PAPER) - {"transformer"}
     assert {sample.variant for sample in samples} == set(estimate.VARIANTS)
     with pytest.raises(ValueError, match="are of another design than tiny: draw them anew"):
         read_samples(estimate.SAMPLES, estimate.design("tiny", "baseline", False))
