@@ -5,8 +5,8 @@
 estimator isn't tuned on them. A network's layers are compiled alone for one design, with two images of 32 pixels
 (YOLO-v3: 64) or sentences of twelve words. Commands that would take more than ``MOST`` cycles by the estimate are left
 out: with preset ``ecp5`` all of the Transformer's. The designs are a preset as it is, or with ``--switched`` all that
-the generator's switches build, which layers with batch norm or depthwise convolutions need. ``--draw`` draws the commands anew and needs the extra ``models``;
-measuring them doesn't.
+the generator's switches build, which layers with batch norm or depthwise convolutions need. ``--draw`` draws the
+commands anew and needs the extra ``models``; measuring them doesn't.
 
 ``batches``: whole batches of each variant, warm-up, BP and GP. ``error_*`` are magnitudes of estimated over simulated
 cycles less 1: median, 90th percentile, worst; ``read_error_*``, ``write_error_*`` those of DRAM bytes, the worst.

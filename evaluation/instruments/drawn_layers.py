@@ -8,6 +8,7 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,10 +38,10 @@ def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, in
 
     def hooked(name: str):
         def hook(layer: nn.Module, given: tuple[Tensor, ...], _: Tensor) -> None:
-            (x,) = given
-            shape = x.shape[1:]
-            c, *sides = (shape[-1], *shape[:-1]) if isinstance(layer, nn.Linear) else shape
-            h, w, *_ = *sides, 1, 1
+            shape = [int(side) for side in given[0].shape[1:]]
+            if isinstance(layer, nn.Linear):
+                shape = [shape[-1], *shape[:-1]]
+            c, h, w, *_ = [*shape, 1, 1]
             kinds[kind_of_layer(layer)].append((name, layer, (c, h, w)))
 
         return hook
@@ -52,8 +53,8 @@ def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, in
     module.eval()
     with torch.no_grad():
         module(*inputs)
-    for each in hooks:
-        each.remove()
+    for handle in hooks:
+        handle.remove()
     draw = random.Random(seed)
     for each in kinds.values():
         draw.shuffle(each)
@@ -67,8 +68,8 @@ def alone(layer: Layer) -> tuple[tuple[int, int, int], nn.Module]:
     if isinstance(drawn, nn.Linear):
         one: nn.Module = nn.Conv2d(drawn.in_features, drawn.out_features, 1, bias=drawn.bias is not None)
     elif isinstance(drawn, nn.Conv2d):
-        one = nn.Conv2d(c, drawn.out_channels, drawn.kernel_size, drawn.stride, drawn.padding, groups=drawn.groups,
-                        bias=drawn.bias is not None)  # fmt: skip
+        sizes: Any = {name: getattr(drawn, name) for name in ("kernel_size", "stride", "padding", "groups")}
+        one = nn.Conv2d(c, drawn.out_channels, bias=drawn.bias is not None, **sizes)
     elif isinstance(drawn, nn.BatchNorm2d):
         one = nn.BatchNorm2d(c)
     else:
