@@ -38,10 +38,10 @@ def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, in
 
     def hooked(name: str):
         def hook(layer: nn.Module, given: tuple[Tensor, ...], _: Tensor) -> None:
-            shape = [int(side) for side in given[0].shape[1:]]
+            sides = list(given[0].shape[1:])
             if isinstance(layer, nn.Linear):
-                shape = [shape[-1], *shape[:-1]]
-            c, h, w, *_ = [*shape, 1, 1]
+                sides = [sides[-1], *sides[:-1]]
+            c, h, w, *_ = [*sides, 1, 1]
             kinds[kind_of_layer(layer)].append((name, layer, (c, h, w)))
 
         return hook
