@@ -41,7 +41,7 @@ def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, in
             sides = list(given[0].shape[1:])
             if isinstance(layer, nn.Linear):
                 sides = [sides[-1], *sides[:-1]]
-            c, h, w, *_ = [*sides, 1, 1]
+            c, h, w = [*sides, 1, 1][:3]
             kinds[kind_of_layer(layer)].append((name, layer, (c, h, w)))
 
         return hook
