@@ -17,7 +17,7 @@ from .reference import table
 __all__ = ["measured"]
 
 ENDS = {"": "as measured", "_link": "links", "_balanced": "equal stages"}
-"""What a figure supposes, by the end of its name."""
+"""Titles of what figures suppose, by the ends of their names."""
 
 
 def measured(folder: Path = RESULTS) -> str:

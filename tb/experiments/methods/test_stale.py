@@ -49,7 +49,7 @@ def test_figures_by_hand():
 
 
 def test_results(tmp_path, monkeypatch):
-    """Of digits; a second command runs nothing again, and counted memory is what the formula says."""
+    """A bench on digits runs nothing again at its second command, and counts the memory that the formula says."""
     case = bench.Case("small-cnn", "digits", "", 8, 1, 320, 1, (0.01, 0.05), ("bp-1", "stale-deep"))
     given = (["--networks", "lenet5", "--data-dir", str(tmp_path), "--seeds", "1", "-o", str(tmp_path / "r.json")],
              tmp_path / "work", {"lenet5": case})  # fmt: skip
