@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SUFFIXES = (".py", ".cpp", ".h", ".vlt", ".typed")
+SUFFIXES = (".py", ".json", ".cpp", ".h", ".vlt", ".typed")
 BESIDE = {"LICENSE", "README.md", "pyproject.toml"}
 """Files of the source distribution beside the packages."""
 
