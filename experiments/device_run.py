@@ -20,7 +20,7 @@ from ..algorithm.schedules import phase_name
 from .data import Splits
 from .data.on_device import DeviceImages
 from .methods.methods import METHODS
-from .methods.optimisation import Rates, optimizer
+from .methods.optimisation import Rates, autocast, optimizer
 from .run_state import restore, save
 from .runs import Run, Standing, network_of
 
@@ -46,6 +46,7 @@ class DeviceRun:
         convert_conv2d_weight_memory_format(self.network, torch.channels_last)
         trained = optimizer(run.optimizer, self.network.parameters(), run.lr, run.momentum, run.weight_decay)
         self.n_batches = len(parts["train"]) // run.batch_size
+        self._autocast = autocast(run.autocast, run.device)
         self._rates = Rates(run.lr_schedule, trained, run.epochs * self.n_batches)
         method = METHODS[run.method]
         make = GraphedAdaGP if run.device == "cuda" else AdaGP
@@ -116,7 +117,11 @@ class DeviceRun:
             self._x, self._y = torch.empty_like(x), torch.empty_like(y)
         self._x.copy_(x)
         self._y.copy_(y)
-        return self.trainer.step(lambda: F.cross_entropy(self.network(self._x), self._y))
+        return self.trainer.step(lambda: F.cross_entropy(self._outputs(self._x).float(), self._y))
+
+    def _outputs(self, x: Tensor) -> Tensor:
+        with self._autocast():
+            return self.network(x)
 
     @torch.no_grad()
     def score(self, part: str) -> tuple[float, float]:
@@ -124,7 +129,7 @@ class DeviceRun:
         self.network.eval()
         right, loss = (torch.zeros((), dtype=torch.float64, device=self.run.device) for _ in range(2))
         for x, y in self._parts[part].in_order(_EVALUATED):
-            outputs = self.network(x)
+            outputs = self._outputs(x).float()
             right += (outputs.argmax(1) == y).sum()
             loss += F.cross_entropy(outputs, y, reduction="sum").double()
         self.network.train()

@@ -7,7 +7,8 @@ int16's noise is larger, as it rounds in every batch (``results/numerics_control
 Each pair of runs has the same initial weights, order of images, schedule and SGD. The learning rate is the one with
 which fp32 does best on validation images, other seeds than those of the comparison: test images choose nothing.
 A finished run is kept in ``build/bench_numerics``: a bench that was stopped goes on after the last one. A finished
-case of ``--graphs`` or ``--control`` is in the results.
+case of ``--graphs`` or ``--control`` is in the results. ``--seeds 5-14`` makes a part of its own of other seeds, with
+the learning rate that the results have.
 """
 
 import argparse
@@ -15,7 +16,10 @@ import json
 import math
 import statistics
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -23,7 +27,7 @@ from rich.progress import Progress
 
 from ...gen.files import write_atomically
 from ...gen.provenance import commit, provenance
-from ...host.console import writable
+from ...host.console import at_least_one, writable
 from ...host.training.data import Dataset, load_dataset
 from ...host.training.settings import TrainSettings
 from ...host.training.sources import model_sources, training_sources
@@ -83,7 +87,8 @@ def best_rate(accuracies: dict[float, list[float]]) -> float:
 def _run(name: str, kind: str, settings: TrainSettings, dataset: Dataset, source: str) -> dict:
     """The result of one run: that in its work file if sources and settings are the same, else a new one."""
     path = WORK / f"{name}-{kind}-{settings.seed}-{settings.learning_rate}.json"
-    known = {**settings.to_dict(), "data_dir": None, "data": digest(dataset), "torch": torch.__version__}
+    known = {**settings.to_dict(), "data_dir": None, "data": digest(dataset)}
+    known |= {} if kind == "int16" else {"torch": torch.__version__}  # which computes nothing in int16
     known |= {"moved": MOVED} if kind == "moved" else {}
     sources = training_sources() if kind == "int16" else model_sources()
     if path.exists():
@@ -142,15 +147,44 @@ def _tune(case: Case, settings: TrainSettings, dataset: Dataset, source: str, pr
     return accuracies
 
 
-def compare(case: Case, kinds: tuple, folder: Path | None, source: str, progress: Progress) -> tuple[dict, dict]:
-    """The runs of a case by kind; how its learning rate was found."""
+_held: list[Dataset] = []
+"""The data set of a process that runs some of the runs."""
+
+
+def _run_held(name: str, kind: str, settings: TrainSettings, source: str) -> None:
+    torch.set_num_threads(1)
+    _run(name, kind, settings, _held[0], source)
+
+
+def _run_ahead(wanted: list[tuple], dataset: Dataset, jobs: int, progress: Progress) -> None:
+    """Do the runs in ``jobs`` processes, which share the data set; each is kept when it is finished."""
+    with ProcessPoolExecutor(jobs, get_context("fork"), _held.append, (dataset,)) as pool:
+        futures = {pool.submit(_run_held, *one): one for one in wanted}
+        for future in as_completed(futures):
+            future.result()
+            name, kind, settings, _ = futures[future]
+            progress.print(f"{name} seed {settings.seed} {kind} is finished")
+
+
+def compare(
+    case: Case, kinds: tuple, folder: Path | None, source: str, progress: Progress, seeds: Sequence[int] = SEEDS,
+    jobs: int = 1, tuning: dict | None = None,
+) -> tuple[dict, dict]:  # fmt: skip
+    """The runs of a case by kind; how its learning rate was found, as ``tuning`` says if it is given."""
     settings = TrainSettings(data_dir=None if folder is None else str(folder), **case.settings)
     dataset = load_dataset(settings.data, settings.data_path)
-    accuracies = _tune(case, settings, dataset, source, progress)
-    rate = best_rate(accuracies)
+    if tuning is None:
+        accuracies = _tune(case, settings, dataset, source, progress)
+        tuning = {"learning_rate": best_rate(accuracies),
+                  "validation_accuracies": {str(r): a for r, a in accuracies.items()}}  # fmt: skip
+    rate = tuning["learning_rate"]
     progress.print(f"{case.name}: learning rate {rate}")
+    if jobs > 1:
+        longest_first = [(case.name, kind, replace(settings, seed=seed, learning_rate=rate), source)
+                         for kind in reversed(kinds) for seed in seeds]  # fmt: skip
+        _run_ahead(longest_first, dataset, jobs, progress)
     runs: dict[str, list[dict]] = {kind: [] for kind in kinds}
-    for seed in SEEDS:
+    for seed in seeds:
         for kind in kinds:
             chosen = replace(settings, seed=seed, learning_rate=rate)
             record = _run(case.name, kind, chosen, dataset, source)
@@ -158,7 +192,21 @@ def compare(case: Case, kinds: tuple, folder: Path | None, source: str, progress
             accuracy, seconds = 100 * record["test_accuracy"], record["seconds"]
             progress.print(f"{case.name} seed {seed} {kind}: {accuracy:.2f} % in {seconds} s")
             progress.advance(progress.task_ids[0])
-    return runs, {"learning_rate": rate, "validation_accuracies": {str(r): a for r, a in accuracies.items()}}
+    return runs, tuning
+
+
+def _seeds(text: str) -> range:
+    """The seeds of ``FIRST-LAST``, two at least."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise argparse.ArgumentTypeError(f"{text!r} isn't FIRST-LAST with two seeds at least, as 5-14")
+    return range(int(first), int(last) + 1)
+
+
+def _tuned(path: Path, name: str) -> dict | None:
+    """How the results' learning rate of a case was found; None if they don't have the case."""
+    known = json.loads(path.read_text())["details"] if path.exists() else {}
+    return known[name]["details"]["tuning"] if name in known else None
 
 
 def main() -> None:
@@ -171,30 +219,40 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget the runs of a bench that was stopped")
     parser.add_argument("--cases", nargs="+", choices=[case.name for case in GRAPHS], metavar="NAME",
                         help="with --graphs or --control: of %(choices)s (default: all)")  # fmt: skip
+    parser.add_argument("--seeds", type=_seeds, default=SEEDS, metavar="FIRST-LAST",
+                        help="with --graphs or --control (default: 0-4)")  # fmt: skip
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.fresh:
         for path in WORK.glob("*.json"):
             path.unlink()
     option = "control" if arguments.control else "graphs" if arguments.graphs else ""
-    if arguments.cases and not option:
-        parser.error("--cases needs --graphs or --control")
+    seeds = arguments.seeds
+    if not option and (arguments.cases or seeds != SEEDS):
+        parser.error("--cases and --seeds need --graphs or --control")
     cases = [case for case in GRAPHS if case.name in (arguments.cases or case.name)] if option else CASES
     kinds, source = CONTROL if arguments.control else KINDS, commit()
     path = arguments.output or FOLDER / f"numerics{f'_{option}' * bool(option)}.json"
     config = preset(TrainSettings(**cases[0].settings).preset)
-    origin = provenance(COMMAND + f" --{option}" * bool(option), config, list(SEEDS), source)
+    other = "" if seeds == SEEDS else f"{seeds[0]}-{seeds[-1]}"
+    said = f" --{option}" * bool(option) + f" --seeds {other}" * bool(other)
+    origin = provenance(COMMAND + said, config, list(seeds), source)
     found: dict[str, float] = {}
     details: dict[str, dict] = {}
     with Progress() as progress:
-        total = sum(len(case.rates) * len(TUNING_SEEDS) + len(SEEDS) * len(kinds) for case in cases)
+        total = sum(len(case.rates) * len(TUNING_SEEDS) * (not other) + len(seeds) * len(kinds) for case in cases)
         progress.add_task("runs", total=total)
         for case in cases:
-            runs, tuning = compare(case, kinds, arguments.data_dir, source, progress)
-            of_case, about = figures({case.name: runs})
-            found, details = found | of_case, details | {case.name: about[case.name] | {"tuning": tuning}}
+            known = _tuned(path, case.name) if other else None
+            if other and known is None:
+                parser.error(f"--seeds: {path} doesn't have {case.name} with the usual seeds, nor a learning rate")
+            runs, tuning = compare(case, kinds, arguments.data_dir, source, progress, seeds, arguments.jobs, known)
+            part = case.name + f"_seeds_{other}".replace("-", "_") * bool(other)
+            of_case, about = figures({part: runs})
+            found, details = found | of_case, details | {part: about[part] | {"tuning": tuning}}
             if option:
-                merge_results(path, case.name, of_case, details[case.name], origin)
+                merge_results(path, part, of_case, details[part], origin)
     if not option:
         found["saturated_fraction"] = max(found[f"{case.name}_saturated_fraction"] for case in cases)
         write_results(path, found, details, origin)

@@ -52,6 +52,8 @@ COMMAND = "python -m adagp.evaluation.benches.table1"
 DATA = "cifar10"
 TRAINED = ("bp-1", "ada-gp", "ada-gp-raw", "skip")
 """Methods, in order: those of the table first."""
+AUTOCASTS = ("off", "bf16")
+"""fp16 would need a scaled loss, which isn't for CUDA graphs."""
 STATES = Path("runs") / "table1"
 
 
@@ -176,11 +178,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=at_least_one, help="of a run (default: the paper's)")
     parser.add_argument("--images", type=int, default=0, help="to train with (default: all)")
     parser.add_argument("--batch", type=at_least_one, default=BATCH, help="images in a batch (default: %(default)s)")
+    parser.add_argument("--autocast", choices=AUTOCASTS, default="off",
+                        help="forward and backward passes in this format (default: %(default)s)")  # fmt: skip
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "table1.json", help="default: %(default)s")
     return parser
 
 
-_APART = ("device", "epochs", "images", "batch")
+_APART = ("device", "epochs", "images", "batch", "autocast")
 """Options whose other values are a part of their own in the results."""
 
 
@@ -213,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.backends.cudnn.benchmark = True
     given = {"data": DATA, "methods": methods, "seeds": tuple(range(options.seeds)), "batch": options.batch,
              "augment": True, "lr_schedule": "plateau", "device": options.device, "epochs": options.epochs,
-             "images": options.images}  # fmt: skip
+             "images": options.images, "autocast": options.autocast}  # fmt: skip
     try:
         settings = chosen(options.model, options.model in CNNS, given)
         work = _Work(options, settings, _part(options))
