@@ -15,15 +15,17 @@ __all__ = ["accuracies", "here", "trained"]
 DATA = "cifar10"
 TABLE = ("bp-1", "ada-gp")
 """The methods of the paper's two columns."""
+HALF = "-autocast-bf16"
+"""Ends the name of a part whose forward and backward passes are in bf16."""
 
 
 def _runs(folder: Path) -> dict[str, Mapping]:
-    """Details by network, of trainings with the table's own settings."""
+    """Details by part, of trainings with the table's own settings, in fp32 or bf16."""
     path = folder / "table1.json"
     if not path.exists():
         return {}
     parts = json.loads(path.read_text())["details"]
-    return {name: part["details"] for name, part in parts.items() if name in paper.ACCURACY}
+    return {name: part["details"] for name, part in parts.items() if name.removesuffix(HALF) in paper.ACCURACY}
 
 
 def accuracies(detail: Mapping, method: str) -> list[float]:
@@ -39,10 +41,12 @@ def _mean(tests: list[float]) -> str:
 
 def here(folder: Path) -> dict[tuple[str, str], str]:
     """Text for the table's last column, by network and data set."""
-    found = {}
-    for model, detail in _runs(folder).items():
+    found: dict[tuple[str, str], str] = {}
+    for name, detail in sorted(_runs(folder).items(), reverse=True):  # fp32 last, so that it stays
         plain, ada_gp = (_mean(accuracies(detail, method)) for method in TABLE)
-        found[model, DATA] = f"BP {plain}, ADA-GP {ada_gp}; see *Trained by the paper's settings*"
+        bf16 = "in bf16: " if name.endswith(HALF) else ""
+        text = f"{bf16}BP {plain}, ADA-GP {ada_gp}; see *Trained by the paper's settings*"
+        found[name.removesuffix(HALF), DATA] = text
     return found
 
 
@@ -52,7 +56,8 @@ def _rows(detail: Mapping) -> list[tuple[str, ...]]:
         runs = [run for run in detail["runs"] if run["method"] == method]
         counts = [run["batches"] for run in runs]
         share = sum(count.get("gp", 0) for count in counts) / sum(sum(count.values()) for count in counts)
-        part = ", ".join(f"seed {run['seed']}: {run['epochs']} epochs" for run in runs if not run["over"])
+        part = ", ".join(f"seed {run['seed']}: {run['epochs']} epochs, {run['test'] or 0.0:.2f} %"
+                         for run in runs if not run["over"])  # fmt: skip
         seconds = fmean(run["seconds"] / run["epochs"] for run in runs if run["epochs"])
         over = str(sum(run["over"] for run in runs))
         rows.append((f"`{method}`", over, _mean(accuracies(detail, method)), f"{100 * share:.0f}", f"{seconds:.2f}",
@@ -62,14 +67,15 @@ def _rows(detail: Mapping) -> list[tuple[str, ...]]:
 
 def _network(name: str, detail: Mapping, origin: Mapping, now: Mapping[str, str]) -> str:
     settings, examples = detail["settings"], detail["examples"]
-    plain, ada_gp = paper.ACCURACY[name][DATA]
+    plain, ada_gp = paper.ACCURACY[name.removesuffix(HALF)][DATA]
     quality = settings["jpeg_quality"]
     images = "The images are as published." if quality is None else (
         f"The images are JPEG files of quality {quality}, not the ones that are published, so accuracies aren't quite "
         "comparable with the paper's."
     )  # fmt: skip
     heads = ("method", "runs to the end", "test accuracy, %", "GP batches, %", "seconds an epoch", "runs in part")
-    return f"""### {name}
+    title = name.removesuffix(HALF) + (", forward and backward passes in bf16" if name.endswith(HALF) else "")
+    return f"""### {title}
 
 The paper has {plain} % with BP and {ada_gp} % with ADA-GP. {images} Here: {settings["epochs"]} epochs of
 {examples["train"]:,} images in batches of {settings["batch"]}, {examples["validation"]:,} images for the plateau of the

@@ -80,6 +80,13 @@ def test_results_say_where_they_are_from(small, tmp_path):
     assert written["details"][part]["details"]["examples"] == {"train": 32, "validation": 8, "test": 20}
 
 
+def test_bf16_trains_otherwise_and_in_a_part_of_its_own(small, tmp_path):
+    ends = [small(name, "--methods", "bp-1", "--seeds", "1", *more)[0]["losses"]
+            for name, more in (("full", ()), ("half", ("--autocast", "bf16")))]  # fmt: skip
+    assert ends[0] != ends[1] and ends[1][-1] == pytest.approx(ends[0][-1], abs=0.2)
+    assert next(iter(json.loads((tmp_path / "half.json").read_text())["details"])).endswith("-batch-8-autocast-bf16")
+
+
 def test_figures_are_of_runs_that_are_over():
     runs = [{"method": "bp-1", "test": test, "over": over} for test, over in ((80.0, True), (82.0, True), (9.0, False))]
     runs.append({"method": "ada-gp", "test": None, "over": True})

@@ -11,12 +11,12 @@ def _run(method, seed, test, over=True):
             "batches": {"warmup": 1, "gp": 3} if method != "bp-1" else {"warmup": 4}}  # fmt: skip
 
 
-def _written(folder, runs, quality=75):
+def _written(folder, runs, quality=75, names=("vgg13", "vgg13-device-cpu")):
     settings = {"epochs": 90, "batch": 128, "momentum": 0.9, "weight_decay": 0.0, "jpeg_quality": quality}
     detail = {"runs": runs, "settings": settings, "examples": {"train": 45000, "validation": 5000, "test": 10000}}
     origin = {"processor": "a GPU", "command": "x", "seed": [0], "commit": "1" * 40, "tools": {"torch": "2"},
               "code": {"library": "aa"}}  # fmt: skip
-    parts = {"vgg13": detail, "vgg13-device-cpu": detail}
+    parts = dict.fromkeys(names, detail)
     (folder / "table1.json").write_text(json.dumps({
         "figures": {}, "details": {name: {"figures": [], "details": part} for name, part in parts.items()},
         "provenance": dict.fromkeys(parts, origin),
@@ -42,5 +42,13 @@ def test_runs_in_part_have_no_accuracy(tmp_path):
     _written(tmp_path, [_run("bp-1", 0, 80.0, over=False)], quality=None)
     assert here(tmp_path)["vgg13", "cifar10"].startswith("BP not run to the end, ADA-GP not run to the end")
     text = trained(tmp_path, AA)
-    assert "| `bp-1` | 0 | not run to the end | 0 | 3.00 | seed 0: 30 epochs |" in text
+    assert "| `bp-1` | 0 | not run to the end | 0 | 3.00 | seed 0: 30 epochs, 80.00 % |" in text
     assert "The images are as published." in text
+
+
+def test_runs_in_bf16_are_told_apart(tmp_path):
+    _written(tmp_path, [_run("bp-1", 0, 80.0)], names=("resnet50-autocast-bf16",))
+    assert here(tmp_path)["resnet50", "cifar10"].startswith("in bf16: BP 80.00, ADA-GP not run to the end; see")
+    assert "### resnet50, forward and backward passes in bf16" in trained(tmp_path, AA)
+    _written(tmp_path, [_run("bp-1", 0, 80.0)], names=("vgg13", "vgg13-autocast-bf16"))
+    assert here(tmp_path)["vgg13", "cifar10"].startswith("BP 80.00, ADA-GP not run to the end; see")
