@@ -2,7 +2,7 @@
 
 ``steps_*``: steps of a BP batch, and of a GP and a BP batch, in the paper's unit; four equal stages and micro-batches.
 The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it. Chimera isn't
-there, since it doesn't train networks here.
+there.
 
 All else is of a network in VGG's pattern on 16x16 images, in cycles of the simulated RTL. ``cycles_bp_*``: a batch on
 the baseline design, ``ada_*``: on the design with a predictor. ``speedup_*``: a pipeline without predictions over one

@@ -76,7 +76,7 @@ def _about() -> str:
         f" {SHAPE[1]}x{SHAPE[2]} images, preset `{SETTINGS.preset}`, a batch of {SETTINGS.batch} images in"
         f" {SETTINGS.micro_batches} micro-batches, four devices. ADA-GP is on the design MAX, all else on the baseline"
         f" design. Its gain is that of {MIX.epochs} epochs in the paper's phases. Messages take no time here. Chimera"
-        " isn't there, since it doesn't train networks here."
+        " isn't there: it wasn't measured."
     )
 
 

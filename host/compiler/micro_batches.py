@@ -18,7 +18,7 @@ from .lowering import Kind, Layer, LoweringError
 from .quantise import operand_type
 from .tensors import Tensor, layer_tensor
 
-__all__ = ["SummedGradients", "in_micro_batches", "micro_batch_size"]
+__all__ = ["SummedGradients", "in_micro_batches", "micro_batch_size", "sum_of", "sum_step"]
 
 _SUM = "gradient_sum"
 
@@ -53,23 +53,27 @@ class SummedGradients(TrueGradients):
             yield sgd_update(place, layer, BACKPROPAGATION, self.gradient(layer))
 
     def gradient(self, layer: Layer) -> str:
-        return layer_tensor(layer, _SUM) if _apart(layer) else super().gradient(layer)
+        return sum_of(layer)
 
     def summed(self, place: int, layer: Layer) -> Iterator[Step]:
         if _apart(layer):
-            yield self._sum(place, layer)
+            yield sum_step(place, layer, sum_of(layer), layer_tensor(layer, "weight_gradient"), self.first)
 
-    def _sum(self, place: int, layer: Layer) -> Step:
-        """The gradient becomes the sum or is added to it, in place."""
-        total, gradient = layer_tensor(layer, _SUM), layer_tensor(layer, "weight_gradient")
-        rows, elements = layer.weight_shape
-        return Step(
-            Opcode.AVGPOOL, BACKPROPAGATION, place,
-            {"a": gradient, "out": total} if self.first else {"a": total, "c": gradient, "out": total},
-            {"c_mode": int(CMode.NONE if self.first else CMode.ADD), "track": 1, "const_mantissa": 1},
-            {"n": 1, "h": rows, "w": 1, "c": elements, "oh": rows, "ow": 1, "q": elements, "r": 1, "s": 1,
-             "stride": 1},
-        )  # fmt: skip
+
+def sum_of(layer: Layer) -> str:
+    """Name of the tensor with the sum of a layer's gradients."""
+    return layer_tensor(layer, _SUM if _apart(layer) else "weight_gradient")
+
+
+def sum_step(place: int, layer: Layer, total: str, gradient: str, first: bool) -> Step:
+    """The gradient of a layer's weights becomes the sum ``total`` or is added to it, in place."""
+    rows, elements = layer.weight_shape
+    return Step(
+        Opcode.AVGPOOL, BACKPROPAGATION, place,
+        {"a": gradient, "out": total} if first else {"a": total, "c": gradient, "out": total},
+        {"c_mode": int(CMode.NONE if first else CMode.ADD), "track": 1, "const_mantissa": 1},
+        {"n": 1, "h": rows, "w": 1, "c": elements, "oh": rows, "ow": 1, "q": elements, "r": 1, "s": 1, "stride": 1},
+    )  # fmt: skip
 
 
 def in_micro_batches(

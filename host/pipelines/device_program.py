@@ -26,6 +26,8 @@ from ..compiler.sources import source_of
 from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
 from ..program import ALIGNMENT, Line, Program, header
 from .cutting import balanced, cut_at, node_cycles
+from .refusals import check_network, check_replicas
+from .replicas import Exchange, Places, followed, kept_apart, parts_of
 from .sections import Crossing, Sections
 from .shared_predictor import check_source, kept, tracked
 from .steps import PipelineError, Schedule, Step, What
@@ -40,9 +42,11 @@ _LINES = 3
 class DeviceProgram:
     """A device of a pipeline: layers, memory, and a program whose steps are parted by HOST.
 
-    ``slots``: tensors by name, for each micro-batch under way; ``input_bytes``: of a micro-batch, 0 without input.
+    ``slots``: tensors by name, for each micro-batch under way, or for all if there are replicas; ``held``: of a stage,
+    micro-batches whose activations it holds at once; ``input_bytes``: of a micro-batch, 0 without input.
     ``gp``: the program of a batch of phase GP, if there is one; ``copies``: the source's own programs; ``tracked``: the
-    predictor's tensors whose maxima the device sees, in a batch that calibrates and in others.
+    predictor's tensors whose maxima the device sees, in a batch that calibrates and in others; ``followed``: numbers of
+    the tensors whose exponents replicas agree on.
     """
 
     layers: tuple[Layer, ...]
@@ -53,10 +57,12 @@ class DeviceProgram:
     calibrating: Program
     calibrating_steps: tuple[Step, ...]
     input_bytes: int
+    held: int
     gp: Program | None = None
     gp_steps: tuple[Step, ...] = ()
     copies: dict[str, Program] = field(default_factory=dict)
     tracked: dict[bool, frozenset[str]] = field(default_factory=dict)
+    followed: tuple[int, ...] = ()
 
     def tensors(self, micro_batch: int) -> dict[str, Tensor]:
         """The tensors that a micro-batch uses."""
@@ -78,6 +84,8 @@ class Staged:
     ----------
     source: the source of gradients, as the batch that calibrates has it
     sections: commands by stage, and what crosses stages
+    sums: commands that add up the second replica's gradients, by stage; empty without replicas
+    exchange: what replicas tell each other
     stage_of: the stage of each node
     cycles: expected cycles of each node
     tensors: all tensors by name, without addresses
@@ -90,7 +98,7 @@ class Staged:
         self, graph: Graph, batch: int, config: Config, schedule: Schedule, cut: Sequence[str] | None = None,
         source: str | None = None, gp: Schedule | None = None,
     ):  # fmt: skip
-        _check(graph, schedule)
+        check_network(graph, schedule)
         check_source(source, config)
         self.graph, self.batch, self.config, self.schedule, self.gp = graph, batch, config, schedule, gp
         make = partial(source_of, graph.layers, batch, config, source, True)
@@ -102,12 +110,15 @@ class Staged:
         self.sections = Sections(graph, list(calibrated_once(work.steps)), self.stage_of)
         self._lives = lifetimes(graph, work)
         self._declared = declared_tensors(graph, work, self.source, config, self._lives)
-        self.tensors = {tensor.name: tensor for _, tensor in self._declared}
+        check_replicas(schedule, work.pieces)
+        self.exchange = Exchange(schedule, graph.layers, self.stage_of)
+        self.sums: dict[int, list[Command]] = {}
         whole = in_micro_batches(graph, batch, config, schedule.micro_batches, make).steps
-        self._parts = [
-            Sections(graph, [step for step in whole if step.micro_batch == m], self.stage_of)
-            for m in range(schedule.micro_batches)
-        ]
+        self._parts = [self._part([step for step in whole if step.micro_batch == m], m)
+                       for m in range(schedule.micro_batches)]  # fmt: skip
+        if self.sums:
+            self._declared += [("state", tensor) for tensor in parts_of(graph, (each for _, each in self._declared))]
+        self.tensors = {tensor.name: tensor for _, tensor in self._declared}
         self.devices = [self._device(place) for place in range(schedule.devices)]
         makers = [self.graph.producers.get(result.name) for result in graph.results]
         if any(maker is None or self.stage_of[maker.name] != stages - 1 for maker in makers):
@@ -121,16 +132,32 @@ class Staged:
         first = (max if crossing.backward else min)(each.reader for each in alike)
         return place != self.device_of(crossing.writer) and crossing.reader == first
 
-    def device_of(self, stage: int) -> int:
-        """The place of the device that has a stage."""
-        return self.schedule.places[0, stage].forward
+    def device_of(self, stage: int, micro_batch: int = 0) -> int:
+        """The place of the device that has a stage, in the replica that a micro-batch passes."""
+        return self.schedule.places[self.schedule.replica_of(micro_batch), stage].forward
+
+    def _part(self, commands: list[Command], micro_batch: int) -> Sections:
+        """The commands of a micro-batch."""
+        if self.schedule.replica_of(micro_batch):
+            commands, sums = kept_apart(self.graph, commands)
+            for command in sums:
+                self.sums.setdefault(self.stage_of[self.graph.layers[command.layer].name], []).append(command)
+        return Sections(self.graph, commands, self.stage_of)
 
     def _device(self, place: int) -> DeviceProgram:
         steps = self.schedule.lists[place]
-        own = sorted({step.stage for step in steps})
-        ordered, gp_steps = [Step(What.FORWARD, stage, 0, 0) for stage in own], tuple[Step, ...]()
+        replica_of = {step.stage: step.replica for step in steps}
+        own = sorted(replica_of)
+
+        def calibrates(what: What, stage: int) -> Step:
+            """The step of the first micro-batch, which has a number of its own in each replica."""
+            replica = replica_of[stage]
+            first = None if what is What.UPDATE else self.schedule.of_replica(replica).start
+            return Step(what, stage, first, 0, replica=replica)
+
+        ordered, gp_steps = [calibrates(What.FORWARD, stage) for stage in own], tuple[Step, ...]()
         for stage in reversed(own):
-            ordered += [Step(What.BACKWARD, stage, 0, 0), Step(What.UPDATE, stage, None, 0)]
+            ordered += [calibrates(What.BACKWARD, stage), calibrates(What.UPDATE, stage)]
         if self.gp:
             learning = [Step(What.LEARN, stage, None, 0) for stage in reversed(own)]
             learning.append(Step(What.ADAM, own[0], None, 0))
@@ -140,13 +167,14 @@ class Staged:
         if gp_steps:
             commands["gp"] = self._commands(gp_steps, self._parts, Phase.GP)
         commands |= self.source.programs()
-        slots = max(_under_way([step for step in steps if step.stage == stage]) for stage in own)
-        plan, tensors, entry = self._placed(commands, slots)
+        held = max(_under_way([step for step in steps if step.stage == stage]) for stage in own)
+        places = self._places(commands, held)
+        plan, tensors, entry = self._placed(commands, places)
 
         def program(name: str) -> Program:
             lines = [Line(header(self.config))]
             for command in commands[name]:
-                mine = tensors[command.micro_batch % slots]
+                mine = tensors[command.micro_batch % len(tensors)]
                 lines.append(assembled(command, self.graph, self.batch, self.config, mine, entry))
             written = Program(with_waits(lines, self.config), plan[name].address)
             check_length(len(written))
@@ -156,9 +184,10 @@ class Staged:
         layers = tuple(layer for layer in self.graph.layers if self.stage_of.get(layer.name) in own)
         made = {name: program(name) for name in commands}
         return DeviceProgram(
-            layers, steps, tensors, plan, made["program"], made["calibrating"], calibrating, entry, made.get("gp"),
-            gp_steps, {name: made[name] for name in self.source.programs()},
+            layers, steps, tensors, plan, made["program"], made["calibrating"], calibrating, entry, held,
+            made.get("gp"), gp_steps, {name: made[name] for name in self.source.programs()},
             {name == "calibrating": tracked(commands[name]) for name in ("program", "calibrating")},
+            followed(commands["program"], tensors[0]) if self.schedule.replicas > 1 else (),
         )  # fmt: skip
 
     def _commands(
@@ -178,11 +207,25 @@ class Staged:
             if parts is None and self.gp and step.what is What.UPDATE:
                 continue
             also = (What.UPDATE,) if parts is None and step.what is What.LEARN else ()
-            found += [each for each in sections.of(step.what, stage, also) if each.phases & phases]
+            of_step = sections.of(step.what, stage, also)
+            if parts is None:
+                of_step = [replace(each, micro_batch=step.micro_batch or 0) for each in of_step]
+            elif step.what is What.UPDATE and step.replica:
+                of_step = [*self.sums.get(stage, []), *of_step]
+            found += [each for each in of_step if each.phases & phases]
         return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]
 
+    def _places(self, commands: dict[str, list[Command]], held: int) -> Places:
+        """The places of micro-batches in the memory of a device with these commands."""
+        used: list[set[str]] = [set() for _ in range(self.schedule.replicas)]
+        for command in commands["program"]:
+            used[self.schedule.replica_of(command.micro_batch)] |= {*command.operands.values()}
+        both = frozenset.intersection(*map(frozenset, used)) if len(used) > 1 else frozenset()
+        apart = {command.operands["c"] for sums in self.sums.values() for command in sums} & used[-1]
+        return Places(self.schedule, held, both, frozenset(apart))
+
     def _placed(
-        self, commands: dict[str, list[Command]], slots: int
+        self, commands: dict[str, list[Command]], places: Places
     ) -> tuple[MemoryPlan, tuple[dict[str, Tensor], ...], int]:
         """The memory plan, the tensors of each slot, and the bytes of a micro-batch's input."""
         used = {name for each in commands.values() for step in each
@@ -194,9 +237,9 @@ class Staged:
         plan = MemoryPlan("program", "host", "state", ON_CHIP, "activations", by_batch=("host",))
         for name, each in commands.items():
             plan.add("program", name, (_LINES * len(each) + 1) * ALIGNMENT, ALIGNMENT)
-        several = {*self._lives, *(layer_tensor(each, "constants") for each in self.graph.layers
-                                   if each.kind is Kind.NORM)}  # fmt: skip
         losses = {loss_gradient(number) for number in range(len(self.graph.results))}
+        constants = {layer_tensor(each, "constants") for each in self.graph.layers if each.kind is Kind.NORM}
+        several = {*self._lives, *constants, *losses, *places.apart}
         mine = [(group, tensor) for group, tensor in self._declared if tensor.name in used]
         add_on_chip(plan, mine, self.config)
         entry, within = 0, {}
@@ -205,26 +248,27 @@ class Staged:
                 within[tensor.name] = entry
                 entry += _whole(tensor)
             elif group not in ("", ON_CHIP):
-                copies = slots if tensor.name in several | losses else 1
+                copies = places.copies(tensor.name) if tensor.name in several else 1
                 plan.add(group, tensor.name, copies * _whole(tensor))
         if entry:
             plan.add("host", "inputs", self.schedule.micro_batches * entry)
         plan.place(self.config.dram.capacity_bytes, self.config.dram.name, self.batch)
         number = 1 + max(tensor.number for _, tensor in self._declared)
-        check_numbers(number + slots * len(losses), self.config)
+        check_numbers(number + places.held * len(losses), self.config)
 
         def of(tensor: Tensor, slot: int) -> Tensor:
             if tensor.name in within:
                 return replace(tensor, address=plan["inputs"].address + within[tensor.name])
             if tensor.name not in plan:  # a mere number
                 return tensor
-            address = plan[tensor.name].address + slot * _whole(tensor) * (tensor.name in several | losses)
+            place = places.of(tensor.name, slot) if tensor.name in several else 0
+            address = plan[tensor.name].address + place * _whole(tensor)
             if tensor.name in losses:  # whose exponent the host sets for each micro-batch
-                own = number + slot * len(losses) + sorted(losses).index(tensor.name)
+                own = number + place * len(losses) + sorted(losses).index(tensor.name)
                 return replace(tensor, address=address, number=own)
             return replace(tensor, address=address)
 
-        return plan, tuple({each.name: of(each, slot) for _, each in mine} for slot in range(slots)), entry
+        return plan, tuple({each.name: of(each, slot) for _, each in mine} for slot in range(places.slots)), entry
 
 
 def _whole(tensor: Tensor) -> int:
@@ -238,21 +282,3 @@ def _under_way(steps: Iterable[Step]) -> int:
         held += (step.what is What.FORWARD) - (step.what in (What.BACKWARD, What.BACKWARD_WEIGHT))
         most = max(most, held)
     return most
-
-
-def _check(graph: Graph, schedule: Schedule) -> None:
-    """Raise PipelineError for what can't be run on several devices."""
-    if schedule.eager or schedule.replicas > 1 or len(schedule.batches) > 1:
-        raise PipelineError(f"{schedule.name}: only schedules with one replica and an update a batch can be run")
-    if graph.islands:
-        raise PipelineError(f"{graph.islands[0].name} runs on the host, and stages of a pipeline have no part there")
-    if dropped := [layer.name for layer in graph.layers if layer.kind is Kind.DROPOUT]:
-        raise PipelineError(
-            f"{dropped[0]}: dropout draws by the number of the batch, which a pipeline doesn't set on its devices, and"
-            " all micro-batches would drop the same elements"
-        )
-    if graph.calibrates_apart:
-        raise PipelineError(
-            "a network with concatenations, convolutions in groups, products of activations or averages without their"
-            " padding can't be cut into stages, since its batch that calibrates stops the device"
-        )

@@ -20,6 +20,7 @@ from ..compiler.values import Input
 from ..devices.device import Device
 from .relay import Relay
 from .rounds import Rounds
+from .stage_weights import united
 from .staged_network import Pipelined, Ran
 from .steps import PipelineError, Step, What
 from .worker import Loss, Message
@@ -112,23 +113,25 @@ class RankNetwork(Pipelined):
             self._begin(x, loss, calibrate, phase)
             self.free = self.free if follows else 0.0
             self.kept, self.shared, self.calibrates = dict[tuple[str, int], Message](), dict[str, int](), calibrate
-            if phase == GP:
-                self._rounds.forward()
-                return
-            run = self._runs[0 if calibrate else 1]
-            run.step(target=torch.zeros(run._n_microbatches), return_outputs=False)
-            if self.staged.gp:
+            if phase == GP or self.staged.schedule.replicas > 1:
+                self._rounds.batch()
+            else:
+                run = self._runs[0 if calibrate else 1]
+                run.step(target=torch.zeros(run._n_microbatches), return_outputs=False)
+            if self.staged.gp and phase != GP:
                 self._rounds.learn()
+            if self.staged.schedule.replicas > 1:
+                self._rounds.agree_as_replicas()
         except Exception as error:
             raise PipelineError(_reason(self.rank, error)) from error
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights and running statistics of all stages as a torch state dict (float64), by the module's names."""
-        return self._merged(_united(gathered(self.rank, self._states)))
+        return self._merged(united(gathered(self.rank, self._states)))
 
     def weights_hash(self) -> str:
         """SHA-256 as one device has it; equal after equal training."""
-        return self._hash(_united(gathered(self.rank, self._bits)))
+        return self._hash(united(gathered(self.rank, self._bits), alike=True))
 
     def _made(self, make: Callable[[], None]) -> list[int | str]:
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
@@ -136,10 +139,11 @@ class RankNetwork(Pipelined):
         self.worker, self.relay, self.free = self.workers[0], Relay(self.staged), 0.0
         self._rounds = Rounds(self)
         devices, count = self.staged.devices, self.staged.schedule.micro_batches
-        self._runs = [
-            self._schedule([each.calibrating_steps for each in devices], 1),
-            self._schedule([each.steps for each in devices], count),
-        ]
+        if self.staged.schedule.replicas == 1:
+            self._runs = [
+                self._schedule([each.calibrating_steps for each in devices], 1),
+                self._schedule([each.steps for each in devices], count),
+            ]
         programs = [each.digest for one in devices for each in (one.program, one.calibrating, one.gp) if each]
         return [self.staged.config.config_hash, *programs]
 
@@ -248,10 +252,6 @@ def gathered(rank: int, mine: Callable[[], Any]) -> list[Any]:
         if told:
             raise PipelineError(told) from failure
     return [part for part, _ in found]
-
-
-def _united(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: value for part in parts for name, value in part.items()}
 
 
 def _told(rank: int, error: Exception) -> str:

@@ -1,14 +1,15 @@
 """Expected times of a pipeline before it runs: cycles of the cost model, laid out as the schedule says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...spec.commands import Phase
 from ...spec.opcodes import COMPUTE, UPDATES
 from ..compiler.compiler import assembled
 from ..compiler.costs import cycles_of
+from ..compiler.ir import Step as Command
 from ..compiler.predictor_steps import GRADIENTS
-from .device_program import Staged
+from .device_program import DeviceProgram, Staged
 from .staged_network import Link
 from .steps import BACKWARDS, Step, What
 from .worker import HEADER_BYTES
@@ -54,24 +55,25 @@ class Expected:
 
 def expected(staged: Staged, link: Link) -> Expected:
     """Times of a batch that doesn't calibrate, and the stages that take them."""
-    times = _Times(staged, Phase.BP)
-    totals = [0] * staged.schedule.stages
+    times, gp_times = _Times(staged, Phase.BP), _Times(staged, Phase.GP)
+    totals = dict.fromkeys(staged.schedule.places, 0)
     for device in staged.devices:
         for step in device.steps:
-            totals[step.stage] += times.of(step.what, step.stage)
-    whole = sum(totals) - (staged.schedule.devices - 1) * times.of(What.ADAM, 0)
+            totals[step.replica, step.stage] += times.of_step(step)
     rows = []
-    for stage, cycles in enumerate(totals):
-        place = staged.device_of(stage)
-        device = staged.devices[place]
+    for (replica, stage), cycles in sorted(totals.items(), key=lambda item: item[0][::-1]):
+        place = staged.schedule.places[replica, stage].forward
+        device, passed = staged.devices[place], len(staged.schedule.of_replica(replica))
         sent = sum(message_bytes(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
+        agreed = HEADER_BYTES * len(device.followed) * (replica == 0)  # once for both stages of a device
         rows.append(StageRow(
             stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles,
-            cycles / sum(totals), staged.schedule.micro_batches * sent, len(device.slots), device.plan.n_bytes,
+            cycles / sum(totals.values()), passed * sent + message_bytes(staged, What.UPDATE, stage) + agreed,
+            device.held, device.plan.n_bytes,
         ))  # fmt: skip
-    gp_times = _Times(staged, Phase.GP)
-    gp = [sum(gp_times.of(step.what, step.stage) for step in device.gp_steps) for device in staged.devices]
-    return Expected(_makespan(staged, times, link), whole, tuple(rows), max(gp), sum(gp))
+    gp = [sum(gp_times.of_step(step) for step in device.gp_steps) for device in staged.devices]
+    whole, gp_whole = times.alone(lambda device: device.steps), gp_times.alone(lambda device: device.gp_steps)
+    return Expected(_makespan(staged, times, link), whole, tuple(rows), max(gp), gp_whole)
 
 
 class _Times:
@@ -81,24 +83,44 @@ class _Times:
         self._staged, self._phase = staged, phase
         self._known: dict[tuple[What, int], int] = {}
 
+    def of_step(self, step: Step) -> int:
+        """Cycles of a step, with the sums of gradients that replicas make before their update."""
+        sums = self._staged.sums.get(step.stage, []) if step.what is What.UPDATE and step.replica else []
+        return self.of(step.what, step.stage) + self._cycles(sums)
+
+    def alone(self, steps_of: Callable[[DeviceProgram], Sequence[Step]]) -> int:
+        """Cycles of all steps on one device, which makes each update once, and one step ADAM."""
+        steps = [step for device in self._staged.devices for step in steps_of(device)
+                 if not (step.what is What.UPDATE and step.replica)]  # fmt: skip
+        more = sum(step.what is What.ADAM for step in steps) - 1
+        return sum(self.of(step.what, step.stage) for step in steps) - max(0, more) * self.of(What.ADAM, 0)
+
     def of(self, what: What, stage: int) -> int:
         """Cycles of a step; each device has a step ADAM, with the commands of stage 0."""
         stage = 0 if what is What.ADAM else stage
         if (what, stage) not in self._known:
-            staged = self._staged
-            self._known[what, stage] = sum(
-                cycles_of(assembled(each, staged.graph, staged.batch, staged.config, staged.tensors, 0).command,
-                          staged.config)
-                for each in staged.sections.of(what, stage)
-                if each.phases & self._phase and (each.opcode in COMPUTE or each.opcode in UPDATES)
-            )  # fmt: skip
+            self._known[what, stage] = self._cycles(self._staged.sections.of(what, stage))
         return self._known[what, stage]
+
+    def _cycles(self, commands: Sequence[Command]) -> int:
+        staged = self._staged
+        return sum(
+            cycles_of(assembled(each, staged.graph, staged.batch, staged.config, staged.tensors, 0).command,
+                      staged.config)
+            for each in commands
+            if each.phases & self._phase and (each.opcode in COMPUTE or each.opcode in UPDATES)
+        )  # fmt: skip
 
 
 def message_bytes(staged: Staged, what: What, stage: int) -> int:
-    """Bytes that a step sends to other devices; of the predictor's gradients, which go apart, the longer one's."""
+    """Bytes that a step sends to other devices; of the predictor's gradients, which go apart, the longer one's.
+
+    Those of an update are the sum of gradients that replicas exchange.
+    """
     if what is What.LEARN:
         return max(HEADER_BYTES + staged.tensors[name].n_bytes for name in GRADIENTS)
+    if what is What.UPDATE:
+        return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in staged.exchange.names(stage))
     tensors = [staged.tensors[each.tensor] for each in staged.sections.sent(what, stage) if staged.has_message(each)]
     return sum(HEADER_BYTES + each.n_bytes for each in tensors)
 
@@ -110,7 +132,8 @@ def needed(staged: Staged, step: Step) -> list[Step]:
     if step.what is What.LEARN:
         after = step.stage + 1
         return [Step(What.LEARN, after, None, step.batch)] if after < staged.schedule.stages else []
-    return [each for each in staged.schedule.needs(step) if step.what is not What.UPDATE or each.what in BACKWARDS]
+    ends = (*BACKWARDS, What.UPDATE)
+    return [each for each in staged.schedule.needs(step) if step.what is not What.UPDATE or each.what in ends]
 
 
 def _makespan(staged: Staged, times: _Times, link: Link) -> float:
@@ -119,16 +142,17 @@ def _makespan(staged: Staged, times: _Times, link: Link) -> float:
     left: list[Sequence[Step]] = [device.steps for device in staged.devices]
     free = [0.0] * schedule.devices
 
-    def arrival(need: Step, place: int) -> float:
+    def arrival(what: What, need: Step, place: int) -> float:
         crosses = schedule.device(need) != place
-        return ends[need] + crosses * link.cycles(message_bytes(staged, need.what, need.stage))
+        sent = What.UPDATE if what is What.UPDATE else need.what
+        return ends[need] + crosses * link.cycles(message_bytes(staged, sent, need.stage))
 
     while any(left):
         for place, steps in enumerate(left):
             if steps and all(need in ends for need in needed(staged, steps[0])):
                 step = steps[0]
-                begin = max([free[place], *(arrival(need, place) for need in needed(staged, step))])
-                free[place] = begin + times.of(step.what, step.stage)
+                begin = max([free[place], *(arrival(step.what, need, place) for need in needed(staged, step))])
+                free[place] = begin + times.of_step(step)
                 if step.what is not What.ADAM:  # each device has its own
                     ends[step] = free[place]
                 left[place] = steps[1:]

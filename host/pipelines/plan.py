@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
 
 __all__ = ["RUNNABLE", "PipelineFailure", "Plan"]
 
-RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved")
+RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved", "chimera")
 """Schedules that train networks."""
 
 
@@ -36,6 +36,10 @@ class Plan:
         parts = settings.micro_batches
         if settings.predicts:
             self._check_predicted(settings)
+            if self.schedule == "chimera":
+                raise PipelineError(
+                    f"variant = {settings.variant!r} with pipeline = 'chimera': its two replicas don't predict"
+                )
         if settings.dataflow != TrainSettings.dataflow:
             raise PipelineError(f"dataflow = {settings.dataflow!r}: several devices take the dataflow 'free' alone")
         if device not in ("sim", "golden"):

@@ -36,14 +36,14 @@ class Batch:
 class Share:
     """A process' share of a batch: steps, the clock after it, bytes sent, and counters by device.
 
-    ``losses``: mean loss, images and correct answers of each micro-batch, if the last stage is here.
+    ``losses``: mean loss, images and correct answers by micro-batch, of those whose last stage is here.
     """
 
     ran: list[Ran] = field(default_factory=list)
     clock: float = 0.0
     sent_bytes: int = 0
     counters: list[dict[str, int]] = field(default_factory=list)
-    losses: list[tuple[float, int, int]] = field(default_factory=list)
+    losses: dict[int, tuple[float, int, int]] = field(default_factory=dict)
 
 
 class Rank:
@@ -63,7 +63,7 @@ class Rank:
         def loss(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
             logits_NK, part_N = results[0].reshape(len(parts_N[0]), -1), parts_N[micro_batch]
             value, gradient_NK = softmax_cross_entropy(logits_NK, part_N)
-            share.losses.append((value, len(part_N), int(np.sum(logits_NK.argmax(axis=1) == part_N))))
+            share.losses[micro_batch] = value, len(part_N), int(np.sum(logits_NK.argmax(axis=1) == part_N))
             return [gradient_NK]
 
         network.set_hyper(*batch.hyper)

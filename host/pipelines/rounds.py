@@ -1,20 +1,23 @@
-"""Work of a pipeline's processes without torch's runtime: GP batches, and the predictor's learning after BP batches.
+"""Work of a pipeline's processes without torch's runtime: GP batches, replicas, and the predictor's learning.
 
-The runtime wants a backward step for each forward step, and has no messages between the last steps of a batch.
+The runtime wants a backward step for each forward step, one rank for each stage, and all micro-batches in each. It has
+no messages between the last steps of a batch.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import distributed
 
 from ..compiler.predictor_steps import GRADIENTS, SHARED
+from ..compiler.tensors import Tensor
 from .device_program import Staged
-from .relay import Relay
+from .relay import Relay, joined, length, parted
+from .replicas import largest_of
 from .shared_predictor import BATCH_END, largest
 from .staged_network import Link, Ran
-from .steps import What
+from .steps import Step, What
 from .worker import HEADER_BYTES, Message, Worker
 
 __all__ = ["Rounds"]
@@ -30,6 +33,7 @@ class Process(Protocol):
     link: Link
     free: float
     calibrates: bool
+    kept: dict[tuple[str, int], Message]
     shared: dict[str, int]
     ran: list[Ran]
     sent_bytes: int
@@ -43,34 +47,85 @@ class Rounds:
 
     def __init__(self, network: Process):
         self.network, self.staged, self.worker = network, network.staged, network.worker
+        self._sending: list[tuple[torch.Tensor, distributed.Work | None]] = []
 
-    def forward(self) -> None:
-        """Run a GP batch: each step as soon as its vector has come, and nothing waits for what is sent."""
-        network, relay, last = self.network, self.network.relay, self.staged.schedule.stages - 1
-        sending, inside = [], dict[int, torch.Tensor]()
-        while step := self.worker.next:
-            stage, number, vector = step.stage, step.micro_batch, None
-            if stage and number is not None:
-                tag = stage * self.staged.schedule.micro_batches + number
+    def batch(self) -> None:
+        """Run a batch but the predictor's steps: each once its vector has come, and nothing waits for what is sent."""
+        inside = dict[int, torch.Tensor]()
+        while (step := self.worker.next) and step.what not in (What.LEARN, What.ADAM):
+            vector = None
+            if (writer := self._neighbour(step, came=True)) is not None:
+                tag = self._tag(step, step.stage)
                 vector = inside.pop(tag, None)
                 if vector is None:
-                    vector = torch.zeros(relay.length(stage - 1, False), dtype=torch.float64)
-                    distributed.recv(vector, self.staged.device_of(stage - 1), tag=tag)
-            made = network.run(step.what, stage, number, vector)
-            if stage < last and number is not None:
-                tag, reader = (stage + 1) * self.staged.schedule.micro_batches + number, self._reader(stage + 1)
-                if reader == network.rank:
+                    backward = step.what is not What.FORWARD
+                    vector = torch.zeros(self.network.relay.length(writer, backward), dtype=torch.float64)
+                    distributed.recv(vector, self.staged.device_of(writer, step.micro_batch or 0), tag=tag)
+            self._take_sums(step)
+            made = self.network.run(step.what, step.stage, step.micro_batch, vector)
+            if (reader := self._neighbour(step, came=False)) is not None:
+                place, tag = self.staged.device_of(reader, step.micro_batch or 0), self._tag(step, reader)
+                if place == self.network.rank:
                     inside[tag] = made
                 else:
-                    sending.append((made, distributed.isend(made, reader, tag=tag)))
-        for _, each in sending:  # the vectors are kept until they have gone
+                    self._send(made, place, tag)
+            self._send_sums(step)
+        for _, each in self._sending:  # the vectors are kept until they have gone
             if each is not None:
                 each.wait()
+        self._sending.clear()
+
+    def _neighbour(self, step: Step, came: bool) -> int | None:
+        """The stage that a step's vector comes from or goes to; None if there is none."""
+        if step.micro_batch is None:
+            return None
+        stage = step.stage + (1 if came == (step.what is not What.FORWARD) else -1)
+        return stage if 0 <= stage < self.staged.schedule.stages else None
+
+    def _tag(self, step: Step, reader: int) -> int:
+        """The number of the vector that a stage gets for, or after, a step."""
+        stages, count = self.staged.schedule.stages, self.staged.schedule.micro_batches
+        return (reader + stages * (step.what is not What.FORWARD)) * count + (step.micro_batch or 0)
+
+    def _send(self, vector: torch.Tensor, place: int, tag: int) -> None:
+        self._sending.append((vector, distributed.isend(vector, place, tag=tag)))
+
+    def _take_sums(self, step: Step) -> None:
+        """Wait for what the other replica's gradients add up to, if the step needs it."""
+        network, wanted = self.network, self._exchanged(self.staged.exchange.received(step))
+        for micro_batch, names in wanted.items():
+            tensors = [self.staged.tensors[name] for name in names]
+            vector = torch.zeros(length(1, tensors), dtype=torch.float64)
+            writer = self.staged.device_of(step.stage, self.staged.exchange.other(step.replica))
+            distributed.recv(vector, writer, tag=self._sums_tag(step, micro_batch))
+            (time,), parts = parted(vector, 1, tensors)
+            for name, exponent, mantissas in parts:
+                message = Message(name, micro_batch, step.stage, True, exponent, mantissas)
+                network.kept[name, micro_batch] = message
+                network.free = max(network.free, time + network.link.cycles(message.n_bytes))
+
+    def _send_sums(self, step: Step) -> None:
+        for micro_batch, names in self._exchanged(self.staged.exchange.sent(step)).items():
+            messages = [self.network.kept[name, micro_batch] for name in names]
+            self.network.sent_bytes += sum(message.n_bytes for message in messages)
+            place = self.staged.device_of(step.stage, micro_batch)
+            self._send(joined([self.network.free], messages), place, self._sums_tag(step, micro_batch))
+
+    def _exchanged(self, sums: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
+        """The names of sums by the micro-batch that they are sent as; the batch that calibrates has none."""
+        found: dict[int, list[str]] = {}
+        for name, micro_batch in () if self.network.calibrates else sums:
+            found.setdefault(micro_batch, []).append(name)
+        return found
+
+    def _sums_tag(self, step: Step, micro_batch: int) -> int:
+        stages, count = self.staged.schedule.stages, self.staged.schedule.micro_batches
+        return (2 * stages + step.stage) * count + micro_batch
 
     def learn(self) -> None:
         """Run the predictor's steps: stages in turn from the last, then Adam; then make shared exponents equal."""
         network, worker = self.network, self.worker
-        vector = torch.zeros(self._length(), dtype=torch.float64)
+        vector = torch.zeros(length(1 + len(SHARED), self._gradients()), dtype=torch.float64)
         while step := worker.next:
             writer = self._reader(step.stage + 1 if step.what is What.LEARN else 0)
             if step.what is What.ADAM and self.staged.schedule.devices > 1:
@@ -101,34 +156,37 @@ class Rounds:
             network.sent_bytes += n_bytes * (devices - 1)
             network.free = max(free for _, free in found) + network.link.cycles(n_bytes)
 
+    def agree_as_replicas(self) -> None:
+        """Give replicas the larger of their exponents, as one device has them; then the next batch may begin."""
+        network = self.network
+        found: list = [None] * self.staged.schedule.devices
+        distributed.all_gather_object(found, (self.worker.exponents, network.free))
+        self.worker.agree(largest_of([exponents for exponents, _ in found]))
+        n_bytes = [HEADER_BYTES * len(device.followed) for device in self.staged.devices]
+        network.sent_bytes += n_bytes[network.rank]
+        network.free = max(free for _, free in found) + network.link.cycles(max(n_bytes))
+
     def _reader(self, stage: int) -> int:
         """The rank that has a stage."""
         return self.staged.device_of(min(stage, self.staged.schedule.stages - 1))
 
-    def _length(self) -> int:
-        return 1 + len(SHARED) + sum(1 + self._size(name) for name in GRADIENTS)
-
-    def _size(self, name: str) -> int:
-        return int(np.prod(self.staged.tensors[name].shape))
+    def _gradients(self) -> list[Tensor]:
+        return [self.staged.tensors[name] for name in GRADIENTS]
 
     def _packed(self, messages: list[Message]) -> torch.Tensor:
         """Time, shared exponents, then exponent and mantissas of both gradients."""
         known = self.network.shared
-        parts = [np.array([self.network.free, *(known.get(name, 0) for name in SHARED)])]
-        for message in messages[: len(GRADIENTS)]:
-            parts += [np.array([message.exponent]), message.mantissas.reshape(-1)]
-        return torch.from_numpy(np.concatenate(parts).astype(np.float64))
+        return joined([self.network.free, *(known.get(name, 0) for name in SHARED)], messages[: len(GRADIENTS)])
 
     def _take(self, vector: torch.Tensor) -> None:
         """Put both gradients into memory; the clock goes on from the time at which they have come."""
-        network, values, place, n_bytes = self.network, vector.numpy(), 1 + len(SHARED), 0
-        for name in GRADIENTS:
-            tensor, size = self.staged.tensors[name], self._size(name)
-            mantissas = values[place + 1 : place + 1 + size].astype(tensor.dtype).reshape(tensor.shape)
-            message = Message(name, BATCH_END, 0, True, int(values[place]), mantissas)
+        network, n_bytes = self.network, 0
+        (time, *shared), parts = parted(vector, 1 + len(SHARED), self._gradients())
+        for name, exponent, mantissas in parts:
+            message = Message(name, BATCH_END, 0, True, exponent, mantissas)
             self.worker.take(message)
-            place, n_bytes = place + 1 + size, max(n_bytes, message.n_bytes)
+            n_bytes = max(n_bytes, message.n_bytes)
         if network.calibrates:
-            network.shared |= dict(zip(SHARED, map(int, values[1 : 1 + len(SHARED)]), strict=True))
+            network.shared |= dict(zip(SHARED, map(int, shared), strict=True))
             self.worker.share(network.shared)
-        network.free = max(network.free, float(values[0]) + network.link.cycles(n_bytes))
+        network.free = max(network.free, time + network.link.cycles(n_bytes))

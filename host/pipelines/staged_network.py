@@ -10,18 +10,20 @@ import torch
 from ...spec.config import Config
 from ...spec.phases import GP, WARMUP
 from ..compiler.front_end import graph_of
-from ..compiler.lowering import Kind, Layer
+from ..compiler.lowering import Kind
 from ..compiler.micro_batches import micro_batch_size
 from ..compiler.values import Input, inputs_of
 from ..devices.device import Device
 from ..islands.state import IslandState
 from ..training.exchange import input_exponent, write_inputs
 from ..training.hyper_parameters import set_adam, set_sgd
-from ..training.layer_state import add_to, load_layer, statistics_of, weights_of
+from ..training.layer_state import load_layer
 from ..training.layer_weights import canonical_names, merged
 from .device_program import Staged
+from .replicas import largest_of
 from .schedules import CHUNKS, build
 from .shared_predictor import largest
+from .stage_weights import bits_of, states_of, united
 from .steps import PipelineError, Step, What
 from .worker import HEADER_BYTES, Loss, Message, Worker
 
@@ -145,11 +147,14 @@ class Pipelined:
         """Write the input, and get the devices ready for a batch; raises PipelineError for a phase that it can't be."""
         if phase != WARMUP and (calibrate or not self.staged.gp):
             raise PipelineError(f"phase = {phase} needs a source of gradients, and a batch before that calibrates")
-        passes = 1 if calibrate else self.staged.schedule.micro_batches
+        schedule = self.staged.schedule
+        passes = 1 if calibrate else schedule.micro_batches
 
         def share(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
-            return [gradient / passes for gradient in loss(micro_batch, results)]
+            return [gradient / passes for gradient in loss(0 if calibrate else micro_batch, results)]
 
+        if calibrate:  # each replica has the first micro-batch
+            x = np.concatenate([x[: len(x) // schedule.replicas]] * schedule.replicas)
         for worker in self.workers:
             if worker.compiled.input_bytes:
                 write_inputs(worker.memory(), worker.device, self.inputs, [x], 0)
@@ -160,13 +165,11 @@ class Pipelined:
 
     def _states(self) -> dict[str, dict[str, torch.Tensor]]:
         """The parts of a state dict that this process has, by layer."""
-        found: dict[str, dict[str, torch.Tensor]] = {}
-        for worker in self.workers:
-            for layer in filter(_weighted, worker.compiled.layers):
-                found[layer.name] = weights_of(worker.device, worker.compiled.slots[0], layer)
-                if layer.kind is Kind.NORM:
-                    found[layer.name] |= statistics_of(worker.device, worker.compiled.slots[0], layer)
-        return found
+        return united(map(states_of, self.workers))
+
+    def _bits(self) -> dict[str, bytes]:
+        """The weights, momenta and exponents that this process has, by layer; raises PipelineError."""
+        return united(map(bits_of, self.workers), alike=True)
 
     def _merged(self, parts: Mapping[str, dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
         """A state dict of all layers' parts."""
@@ -174,21 +177,11 @@ class Pipelined:
         found |= merged((layer, parts[layer.name]) for layer in self.staged.graph.layers if layer.weighted)
         return {name: found[canonical].clone() for name, canonical in self._names.items()}
 
-    def _bits(self) -> dict[str, bytes]:
-        """The weights, momenta and exponents that this process has, by layer."""
-        found: dict[str, bytes] = {}
-        for worker in self.workers:
-            for layer in filter(_weighted, worker.compiled.layers):
-                bits = _Bits()
-                add_to(bits, worker.device, worker.compiled.slots[0], layer)
-                found[layer.name] = b"".join(bits.parts)
-        return found
-
     def _hash(self, bits: Mapping[str, bytes]) -> str:
         """The hash of all layers' bits, as one device has it."""
         digest = hashlib.sha256()
-        for layer in filter(_weighted, self.staged.graph.layers):
-            digest.update(bits[layer.name])
+        for layer in self.staged.graph.layers:
+            digest.update(bits[layer.name] if layer.weighted else b"")
         self._host_state.add_to(digest)
         return digest.hexdigest()
 
@@ -250,7 +243,7 @@ class StagedNetwork(Pipelined):
                     self.ran.append(Ran(place, step, begin, free[place]))
                     for message in sent:
                         self.sent_bytes += message.n_bytes
-                        there = arrived[self.staged.device_of(message.reader)]
+                        there = arrived[self.staged.device_of(message.reader, message.micro_batch)]
                         at = free[place] + self.link.cycles(message.n_bytes)
                         there[message.tensor, message.micro_batch] = message, at
             if len(self.ran) == before:
@@ -258,6 +251,8 @@ class StagedNetwork(Pipelined):
                 raise PipelineError(f"the devices wait for each other: {heads}")
         if self.staged.gp and phase != GP:
             self._agree()
+        if self.staged.schedule.replicas > 1:
+            self._agree_as_replicas()
 
     def _agree(self) -> None:
         """Make exponents equal that all layers share, as one device has them from the maxima of all layers.
@@ -272,16 +267,11 @@ class StagedNetwork(Pipelined):
             self.sent_bytes += n_bytes * len(self.workers) * (len(self.workers) - 1)
             self._free = [max(self._free) + self.link.cycles(n_bytes)] * len(self.workers)
 
-
-class _Bits:
-    """A hash that only keeps what it is given."""
-
-    def __init__(self):
-        self.parts: list[bytes] = []
-
-    def update(self, data: bytes, /) -> None:
-        self.parts.append(data)
-
-
-def _weighted(layer: Layer) -> bool:
-    return layer.weighted
+    def _agree_as_replicas(self) -> None:
+        """Give replicas the larger of their exponents, as one device has them; then the next batch may begin."""
+        found = largest_of([worker.exponents for worker in self.workers])
+        for worker in self.workers:
+            worker.agree(found)
+        n_bytes = [HEADER_BYTES * len(worker.compiled.followed) for worker in self.workers]
+        self.sent_bytes += sum(n_bytes)
+        self._free = [max(self._free) + self.link.cycles(max(n_bytes))] * len(self.workers)

@@ -101,6 +101,10 @@ class Schedule:
         place = self.places[step.replica, step.stage]
         return place.forward if step.what is What.FORWARD else place.backward
 
+    def replica_of(self, micro_batch: int | None) -> int:
+        """The replica that a micro-batch passes; the first for one after all of them."""
+        return max(0, micro_batch or 0) // (self.micro_batches // self.replicas)
+
     def of_replica(self, replica: int) -> range:
         """Micro-batches that pass a replica."""
         share = self.micro_batches // self.replicas
@@ -147,6 +151,8 @@ class Schedule:
                     for replica in range(self.replicas):
                         for micro_batch in self.of_replica(replica):
                             yield like(last, replica=replica, micro_batch=micro_batch)
+                    if step.replica < self.replicas - 1:  # the last replica makes the sum of all gradients
+                        yield like(What.UPDATE, replica=self.replicas - 1)
                 yield from self._update(step, 1)
 
     def number(self, step: Step) -> int:

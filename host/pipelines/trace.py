@@ -48,7 +48,8 @@ class DeviceTimeline:
             step = each.step
             self._steps.append({
                 "device": each.device, "what": step.what.name.lower(), "stage": step.stage,
-                "micro_batch": step.micro_batch, "batch": batch, "begin": shift + each.begin, "end": shift + each.end,
+                "micro_batch": step.micro_batch, "replica": step.replica, "batch": batch,
+                "begin": shift + each.begin, "end": shift + each.end,
                 "label": f"{step.what}{'' if step.micro_batch is None else step.micro_batch}",
                 "phase": PHASE_NAMES[step.phase],
             })  # fmt: skip

@@ -103,7 +103,8 @@ class PipelineTrainer(Trainer):
         self._count(phases, shares, fresh)
         if self.schedule is not None:
             self._pass(len(phases))
-        losses = [one for share in shares[-1] for one in share.losses]
+        by_part = {part: one for share in shares[-1] for part, one in share.losses.items()}
+        losses = [one for _, one in sorted(by_part.items())]
         for loss, n, correct in losses:
             progress.loss_sum += loss * n
             progress.correct += correct

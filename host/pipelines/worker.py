@@ -1,7 +1,7 @@
 """A device of a pipeline at work on a batch: step after step, with messages from and to others between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -125,8 +125,10 @@ class Worker:
     def needs(self) -> set[tuple[str, int]]:
         """Tensors, each with its micro-batch, that must come before the next step."""
         step = self.next
-        if step is None or step.what is What.UPDATE:
+        if step is None:
             return set()
+        if step.what is What.UPDATE:
+            return set() if self._calibrate else {*self.staged.exchange.received(step)}
         if step.micro_batch is None:
             writer = 0 if step.what is What.ADAM else step.stage + 1
             there = writer < self.staged.schedule.stages and self.staged.device_of(writer) != self.place
@@ -146,6 +148,16 @@ class Worker:
         return self._run(), self.device.counters(self._phase)["cycles"] - before
 
     @property
+    def exponents(self) -> dict[int, int]:
+        """Exponents, by number, that follow from the maxima that this device's micro-batches have."""
+        return {number: self.device.exponents(number)[0] for number in self.compiled.followed}
+
+    def agree(self, largest: Mapping[int, int]) -> None:
+        """Set those exponents to the ``largest`` of the replicas."""
+        for number in self.compiled.followed:
+            self.device.set_exponents(number, largest[number])
+
+    @property
     def shared(self) -> dict[str, int]:
         """Exponents of the predictor's tensors that this device has seen maxima of."""
         return {name: self._exponent(name) for name in self.compiled.tracked[self._calibrate]}
@@ -163,6 +175,8 @@ class Worker:
             assert step.micro_batch is not None
             gradients = self._loss(step.micro_batch, self._results.pop(step.micro_batch))
             write_loss_gradients(self.memory(step.micro_batch), device, gradients)
+        exchanged = [] if self._calibrate else self.staged.exchange.sent(step)
+        held = [self._exponent(name) for name, _ in exchanged]  # the end of a batch changes them
         if self.done:
             device.resume()
         else:
@@ -171,13 +185,15 @@ class Worker:
         self.done += 1
         if bool(status & Status.DONE) != (self.next is None):
             raise PipelineError(f"device {self.place} stopped at another place than after {step}")
+        found = [replace(self._message(name, micro_batch, step.stage, True), exponent=exponent)
+                 for (name, micro_batch), exponent in zip(exchanged, held, strict=True)]  # fmt: skip
         if step.micro_batch is None:
-            return [self._message(name, BATCH_END, reader, True) for reader in self._learners(step)
-                    for name in GRADIENTS]  # fmt: skip
+            return found + [self._message(name, BATCH_END, reader, True) for reader in self._learners(step)
+                            for name in GRADIENTS]  # fmt: skip
         if last and step.what is What.FORWARD and self._phase != GP:
             self._results[step.micro_batch] = read_results(self.memory(step.micro_batch), device)
         sent = [each for each in self.staged.sections.sent(step.what, step.stage) if self.staged.has_message(each)]
-        return [self._message(each.tensor, step.micro_batch, each.reader, each.backward) for each in sent]
+        return found + [self._message(each.tensor, step.micro_batch, each.reader, each.backward) for each in sent]
 
     def _learners(self, step: Step) -> list[int]:
         """Stages on other devices that get the predictor's gradient after a step: the one before, at the end all."""

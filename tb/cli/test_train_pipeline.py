@@ -42,8 +42,8 @@ def test_several_devices_in_one_process_have_the_bits_of_one(adagp, one_device, 
 
 
 def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, one_device, tmp_path, monkeypatch):
-    """Two processes: the second one is killed after a checkpoint within the first epoch."""
-    checkpoint = PipelineTrainer.checkpoint
+    """Two processes with replicas: the second one is killed after a checkpoint within the first epoch."""
+    several, checkpoint = (*SEVERAL, "--pipeline", "chimera"), PipelineTrainer.checkpoint
 
     def killing(trainer):
         checkpoint(trainer)
@@ -51,13 +51,13 @@ def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, 
 
     with monkeypatch.context() as patched:
         patched.setattr(PipelineTrainer, "checkpoint", killing)
-        code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
+        code, _, err = adagp("train", "-o", tmp_path / "run", *several)
     assert code == 1 and "rank 1 was killed by SIGKILL; the same command goes on from the last checkpoint" in err
     code, _, err = adagp("train", "-o", tmp_path / "run", *RUN)
-    assert code == 2 and "is of a run with --devices 2: give another --output" in err
+    assert code == 2 and "is of a run with --devices 2, --pipeline chimera: give another --output" in err
     code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL, "--pipeline", "gpipe", "--cut", "3.Conv2d")
-    assert code == 2 and "is of a run with --pipeline 1f1b, no --cut: give another --output" in err
-    code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL)
+    assert code == 2 and "is of a run with --pipeline chimera, no --cut: give another --output" in err
+    code, _, err = adagp("train", "-o", tmp_path / "run", *several)
     assert code == 0 and "going on from epoch 1, batch 2" in err
     assert RunFolder(tmp_path / "run").summary["weights_hash"] == one_device.summary["weights_hash"]
     assert json.loads((tmp_path / "run" / "log.json").read_text())[-1]["devices"] == 2
@@ -95,7 +95,8 @@ def test_predicted_gradients_have_the_bits_of_one_device_in_a_run_that_goes_on(a
     (("--devices", "2", "--variant", "max", "--gate", "0.5"), "no device sees the quality of all predictions"),
     (("--devices", "2", "--variant", "low", "--gradient-source", "skip"), "the source 'predicted' alone"),
     (("--devices", "2", "--dataflow", "ws"), "several devices take the dataflow 'free' alone"),
-    (("--devices", "2", "--micro-batches", "4", "--pipeline", "chimera"), "must be one of 1f1b, gpipe"),
+    (("--devices", "2", "--micro-batches", "4", "--pipeline", "stale-1f1b"), "must be one of 1f1b, gpipe"),
+    (("--devices", "3", "--micro-batches", "4", "--pipeline", "chimera"), "chimera: devices = 3 must be even"),
     (("--devices", "2", "--micro-batches", "4", "--compare"), "--compare needs the device sim"),
     (("--devices", "2", "--micro-batches", "4", "--link-latency", "-1"), "latency = -1.0 must be at least 0"),
     (("--cut", "5.Linear", "--one-process"), "--cut, --one-process: of no effect with --devices 1"),

@@ -1,6 +1,7 @@
 """Networks that pipelines are tested with, their batches, and one device that trains them in micro-batches."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -33,9 +34,9 @@ def plain():
 class Skipping(nn.Module):
     """Batch norm, a depthwise convolution, and connections that skip a layer or two, of values that are rectified."""
 
-    def __init__(self):
+    def __init__(self, norm=nn.BatchNorm2d):
         super().__init__()
-        self.first, self.norm = nn.Conv2d(2, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
+        self.first, self.norm = nn.Conv2d(2, 6, 3, padding=1, bias=False), norm(6)
         self.depthwise, self.other = nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.Conv2d(6, 6, 3, padding=1)
         self.last = nn.Linear(6 * 9, N_CLASSES)
 
@@ -48,6 +49,7 @@ class Skipping(nn.Module):
 
 KINDS = {
     "plain": (plain, TINY), "skipping": (Skipping, SWITCHED),
+    "skipping-unnormed": (partial(Skipping, nn.Identity), SWITCHED),
     "predicted": (plain, replace(TINY, variant="low")),
     "predicted-skipping": (Skipping, replace(SWITCHED, variant="low", n_tensors=128)),
 }  # fmt: skip

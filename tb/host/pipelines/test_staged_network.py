@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 from adagp.host.compiler.lowering import LoweringError
+from adagp.host.compiler.tensors import layer_tensor
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.pipelines.cutting import balanced, cut_at
+from adagp.host.pipelines.refusals import check_replicas
 from adagp.host.pipelines.staged_network import Link, StagedNetwork
 from adagp.host.pipelines.steps import PipelineError, What
 from adagp.host.pipelines.timing import timed
@@ -38,7 +40,7 @@ from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-SCHEDULES = {"gpipe": 2, "1f1b": 4, "zb-h1": 3, "interleaved": 2}
+SCHEDULES = {"gpipe": 2, "1f1b": 4, "zb-h1": 3, "interleaved": 2, "chimera": 4}
 """The number of devices by schedule."""
 
 
@@ -58,6 +60,7 @@ def expected_of(kind):
 @pytest.mark.parametrize(("kind", "schedule"), [
     *(("plain", name) for name in SCHEDULES), ("skipping", "gpipe"), ("skipping", "interleaved"),
     ("predicted", "1f1b"), ("predicted", "interleaved"), ("predicted-skipping", "zb-h1"),
+    ("skipping-unnormed", "chimera"),
 ])  # fmt: skip
 def test_bits_are_those_of_one_device(kind, schedule):
     pipeline, expected = staged(kind, schedule), expected_of(kind)
@@ -73,9 +76,8 @@ def test_bits_are_those_of_one_device(kind, schedule):
         assert [ran.step for ran in pipeline.ran if ran.device == place] == list(steps)
 
 
-@pytest.mark.parametrize(("schedule", "bp"), [("gpipe", 21), ("1f1b", 21), ("zb-h1", 15)])
-def test_a_batch_takes_the_steps_of_the_schedule(monkeypatch, schedule, bp):
-    """Four equal stages and micro-batches: GP batches leave no gap, and a BP batch follows at once."""
+def counted_steps(monkeypatch, kind, schedule, phases):
+    """The steps to the end of each batch on four equal stages and micro-batches, from its phase and if it follows."""
     units = {What.FORWARD: 1, What.BACKWARD: 2, What.BACKWARD_INPUT: 1, What.BACKWARD_WEIGHT: 1}
     run = Worker.run
 
@@ -84,21 +86,31 @@ def test_a_batch_takes_the_steps_of_the_schedule(monkeypatch, schedule, bp):
         return run(worker)[0], units.get(step.what, 0)
 
     monkeypatch.setattr(Worker, "run", timed_run)
-    config = KINDS["predicted"][1]
+    config = KINDS[kind][1]
     pipeline = StagedNetwork(
-        made("predicted"), IMAGE, 4, config, [GoldenDevice(config, MEMORY) for _ in range(4)], schedule, 4,
-        source="predicted",
+        made(kind), IMAGE, 4, config, [GoldenDevice(config, MEMORY) for _ in range(4)], schedule, 4,
+        source=source_of(kind),
     )  # fmt: skip
-    pipeline.load_state(made("predicted").state_dict())
-    images, ends = np.random.default_rng(SEED).uniform(-1, 1, (4, *IMAGE)), []
+    pipeline.load_state(made(kind).state_dict())
+    images = np.random.default_rng(SEED).uniform(-1, 1, (4, *IMAGE))
 
     def loss(micro_batch, results):
         return [np.full_like(results[0], 2.0**-micro_batch)]
 
-    for phase, follows in ((WARMUP, False), (BP, False), (GP, False), (GP, True), (BP, True)):
-        pipeline.train(images, loss, calibrate=not ends, phase=phase, follows=follows)
-        ends.append(pipeline.cycles)
-    _, alone, first, second, last = ends
+    for number, (phase, follows) in enumerate(phases):
+        pipeline.train(images, loss, calibrate=not number, phase=phase, follows=follows)
+        yield pipeline.cycles
+
+
+def test_a_batch_with_replicas_takes_sixteen_steps(monkeypatch):
+    assert list(counted_steps(monkeypatch, "plain", "chimera", [(WARMUP, False)] * 2))[1] == 16
+
+
+@pytest.mark.parametrize(("schedule", "bp"), [("gpipe", 21), ("1f1b", 21), ("zb-h1", 15)])
+def test_a_batch_takes_the_steps_of_the_schedule(monkeypatch, schedule, bp):
+    """GP batches leave no gap, and a BP batch follows at once."""
+    phases = ((WARMUP, False), (BP, False), (GP, False), (GP, True), (BP, True))
+    _, alone, first, second, last = counted_steps(monkeypatch, "predicted", schedule, phases)
     assert (alone, second - first, last - second + 3) == (bp, 4, bp)  # a batch ends three steps after the next begins
     assert last == 4 + 4 + bp
 
@@ -185,8 +197,7 @@ def test_a_cut_can_be_named():
     ({"cut": ["9.Linear"]}, PipelineError, "cut at '9.Linear': a stage must begin with one of 2.Conv2d, 4.MaxPool2d"),
     ({"cut": ["2.Conv2d", "8.Linear"]}, PipelineError, "cut at 2 layers: 2 stages need 1"),
     ({"cut": ["8.Linear", "2.Conv2d"], "devices": 3}, PipelineError, "stages must follow each other as layers do"),
-    ({"schedule": "chimera"}, PipelineError, "chimera: only schedules with one replica and an update a batch"),
-    ({"schedule": "stale-1f1b"}, PipelineError, "stale-1f1b: only schedules with one replica and an update a batch"),
+    ({"schedule": "stale-1f1b"}, PipelineError, "stale-1f1b: only schedules with an update a batch"),
     ({"config": replace(TINY, n_tensors=16)}, LoweringError, "tensors need exponents, tiny has room for 16"),
     ({"memory": 1 << 13}, PipelineError, "device 0 of the pipeline needs [0-9]+ bytes of memory, it has 8192"),
 ])  # fmt: skip
@@ -199,6 +210,21 @@ def test_what_cannot_be(changes, error, message):
             changes.get("micro_batches", MICRO_BATCHES), cut=changes.get("cut"),
         )  # fmt: skip
         pipeline.load_state(made("plain").state_dict())
+
+
+def test_replicas_that_cannot_be_or_differ_are_told():
+    with pytest.raises(PipelineError, match=r"chimera: norm\.BatchNorm2d: batch norm's running statistics follow"):
+        staged("skipping", "chimera")
+    pipeline = staged("plain", "chimera")
+    layer = pipeline.staged.graph.layers[0]
+    with pytest.raises(PipelineError, match=r"chimera: 0\.Conv2d: the gradient of a micro-batch takes several"):
+        check_replicas(pipeline.staged.schedule, {"part": layer})
+    pipeline.load_state(made("plain").state_dict())
+    pipeline.weights_hash()
+    second = pipeline.workers[-1]
+    second.device.write(second.compiled.slots[0][layer_tensor(layer, "momentum")].address, np.ones(1, np.int32))
+    with pytest.raises(PipelineError, match=r"0\.Conv2d: the replicas have different weights"):
+        pipeline.weights_hash()
 
 
 def test_devices_of_another_design_are_refused():
