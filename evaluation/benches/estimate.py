@@ -4,9 +4,10 @@
 ``estimate_commands.json``. Layers and commands are drawn by kind with a seed that nothing was tuned on, and the
 estimator isn't tuned on them. A network's layers are compiled alone for one design, with two images of 32 pixels
 (YOLO-v3: 64) or sentences of twelve words. Commands that would take more than ``MOST`` cycles by the estimate are left
-out: with preset ``ecp5`` all of the Transformer's. The designs are a preset as it is, or with ``--switched`` all that
-the generator's switches build, which layers with batch norm or depthwise convolutions need. ``--draw`` draws the
-commands anew and needs the extra ``models``; measuring them doesn't.
+out: with preset ``ecp5`` all of the Transformer's. The designs are a preset as it is. With ``--switched`` they have all
+that the generator's switches build, and the commands are those that only switches build, from
+``estimate_commands_switched.json``: batch norm, depthwise convolutions, bounds and slopes, dropout, products. ``--draw``
+draws the commands anew and needs the extra ``models``; measuring them doesn't.
 
 ``batches``: whole batches of each variant, warm-up, BP and GP. ``error_*`` are magnitudes of estimated over simulated
 cycles less 1: median, 90th percentile, worst; ``read_error_*``, ``write_error_*`` those of DRAM bytes, the worst.
@@ -42,13 +43,14 @@ from ..instruments.command_samples import (
     Sample,
     estimated_alone,
     filled,
+    needs_switches,
     program_of,
     read_samples,
     sampled,
     stratum,
     write_samples,
 )
-from ..instruments.drawn_layers import alone, kind_of_layer, layers_of
+from ..instruments.drawn_layers import alone, drawn, kind_of_layer, layers_of, switched
 from ..instruments.estimates import Batch, estimated, measured, phases_of
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import Bench, bars
@@ -58,10 +60,11 @@ __all__ = ["COUNTED", "SAMPLES", "compared", "draw", "figures", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.estimate"
 WORK = Path("build/bench_estimate")
-SAMPLES = Path(__file__).with_name("estimate_commands.json")
-"""The drawn commands."""
+SAMPLES = {with_all: Path(__file__).with_name(f"estimate_commands{'_switched' * with_all}.json")
+           for with_all in (False, True)}  # fmt: skip
+"""The drawn commands; those of True need the generator's switches."""
 BATCHES_OF = ("vgg-small", "lenet")
-SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261128
+SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261129
 EACH, MOST = 5, 100_000
 """Commands of each network, and their cycles at most."""
 DRAWN_SIDE, DRAWN_BATCH, LAYERS = 32, 2, 2
@@ -85,9 +88,9 @@ def compared(ours: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, in
             for side, values in (("estimated", ours), ("simulated", theirs))}  # fmt: skip
 
 
-def design(size: str, variant: str, switched: bool) -> Config:
-    """The design of a preset and variant; ``switched``: with all that the generator's switches build."""
-    return replace(config_of(size, variant) if switched else preset(size), name=size, variant=variant)
+def design(size: str, variant: str, with_all: bool) -> Config:
+    """The design of a preset and variant; ``with_all`` that the generator's switches build."""
+    return replace(config_of(size, variant) if with_all else preset(size), name=size, variant=variant)
 
 
 def _example(name: str) -> list[torch.Tensor]:
@@ -98,22 +101,25 @@ def _example(name: str) -> list[torch.Tensor]:
     return [torch.zeros(1, 3, side, side)]
 
 
-def draw(path: Path, configs: Mapping[str, Config], names: Iterable[str], each: int) -> None:
+def draw(path: Path, configs: Mapping[str, Config], names: Iterable[str], each: int, with_all: bool) -> None:
     """Draw ``each`` commands of every network, of LAYERS of its layers, and keep them in a file network by network.
 
     ``configs``: designs by variant, that of a network after that of the one before. Layers that a design can't run are
-    passed over.
+    passed over. ``with_all``: only layers and commands that need the generator's switches.
     """
+    about = {"command": f"{COMMAND} --draw{' --switched' * with_all}", "seed": SEED}
     kinds, strata, samples = Counter[str](), Counter[str](), list[Sample]()
     with bars() as progress:
         for number, name in enumerate(progress.track(list(names), description="networks")):
             config = list(configs.values())[number % len(configs)]
 
             def fits(sample: Sample, config: Config = config) -> bool:
-                return estimated_alone(sample, config)["cycles"] <= MOST
+                taken = not with_all or needs_switches(sample.command)
+                return taken and estimated_alone(sample, config)["cycles"] <= MOST
 
             wanted, tried = len(samples) + each, 0
-            for layer in layers_of(module_of(name), _example(name), kinds, f"{SEED} {name}"):
+            types = switched if with_all else drawn
+            for layer in layers_of(module_of(name), _example(name), kinds, f"{SEED} {name}", types):
                 many = -(-(wanted - len(samples)) // max(1, LAYERS - tried))
                 shape, module = alone(layer)
                 try:
@@ -125,7 +131,7 @@ def draw(path: Path, configs: Mapping[str, Config], names: Iterable[str], each: 
                 tried += 1
                 if len(samples) >= wanted:
                     break
-            write_samples(path, samples, config, {"command": f"{COMMAND} --draw", "seed": SEED})
+            write_samples(path, samples, config, about)
 
 
 def commands(config: Config, samples: Iterable[Sample]) -> list[dict]:
@@ -133,7 +139,8 @@ def commands(config: Config, samples: Iterable[Sample]) -> list[dict]:
     rows, variant = [], config.variant
     chosen = [sample for sample in samples if sample.variant == variant]
     with bars() as progress:
-        bench = Bench(WORK / f"{config.name}-{variant}", config, progress)
+        folder = f"{config.name}-{variant}{'-switched' * config.batch_norm}"
+        bench = Bench(WORK / folder, config, progress)
         for sample in progress.track(chosen, description=f"commands of {variant}"):
 
             def opened(sample: Sample = sample) -> SimDevice:
@@ -196,15 +203,16 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="(default: all)")
     parser.add_argument("--preset", choices=PRESETS, default="ecp5", help="size of the machine (default: %(default)s)")
     parser.add_argument("--switched", action="store_true",
-                        help="build all that switches add, as batch norm; commands must be drawn for it")  # fmt: skip
+                        help="build all that switches add, as batch norm, for the commands that need them")  # fmt: skip
     parser.add_argument("--draw", action="store_true", help="only draw the commands anew")
     parser.add_argument("--each", type=at_least_one, default=EACH, help="commands a network (default: %(default)s)")
-    parser.add_argument("--samples", type=Path, default=SAMPLES, help="the drawn commands (default: the bench's own)")
+    parser.add_argument("--samples", type=Path, help="the drawn commands (default: the bench's own)")
     parser.add_argument("--json", type=writable, default=FOLDER / "estimate.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
     configs = {variant: design(given.preset, variant, given.switched) for variant in given.variants}
+    samples = given.samples or SAMPLES[given.switched]
     if given.draw:
-        draw(given.samples, configs, PAPER, given.each)
+        draw(samples, configs, PAPER, given.each, given.switched)
         return
     source = commit()
     for part in given.parts:
@@ -212,7 +220,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         for variant, config in configs.items():
             if part == "commands":
                 try:
-                    rows += commands(config, read_samples(given.samples, config))
+                    rows += commands(config, read_samples(samples, config))
                 except (ValueError, OSError) as error:
                     parser.error(str(error))
             else:

@@ -18,14 +18,19 @@ from ...gen.files import write_atomically
 from ...host.devices.device import Device
 from ...host.devices.estimator import EstimatorDevice
 from ...host.program import Line, Program, header
+from ...host.training.hyper_parameters import set_adam, set_sgd
 from ...host.training.network import Network
-from ...spec.commands import FIELDS, Command, Opcode, Phase
+from ...spec.commands import FIELDS, CMode, Command, Opcode, Phase
 from ...spec.config import Config
-from ...spec.opcodes import COMPUTE, UPDATES
+from ...spec.opcodes import COMPUTE, DEPTHWISE, GEMMS, NORMS, UPDATES
 from ...spec.operands import WAITS, operands
 from ...spec.phases import WARMUP
+from .estimates import PREDICTOR_RATE, RATES
 
-__all__ = ["Sample", "estimated_alone", "filled", "program_of", "read_samples", "sampled", "stratum", "write_samples"]
+__all__ = [
+    "Sample", "estimated_alone", "filled", "needs_switches", "program_of", "read_samples", "sampled", "stratum",
+    "write_samples",
+]  # fmt: skip
 
 LARGEST = 999
 """Magnitude of the operands' numbers."""
@@ -59,11 +64,23 @@ class Sample:
         return f"{self.network}-{self.layer or 'network'}-{self.opcode.lower()}-{self.fields.get('out_addr', 0):x}"
 
 
+def _uses(command: Command) -> list[str]:
+    """The uses that a command makes of the generator's switches beside its opcode."""
+    product = command.opcode in GEMMS and command.d_pitch and command.c_mode != CMode.ADD_MASK
+    drops = command.opcode == Opcode.AVGPOOL and command.momentum
+    uses = {"bounded": command.bound_mantissa, "sloped": command.slope, "product": product, "dropping": drops}
+    return [name for name, used in uses.items() if used]
+
+
+def needs_switches(command: Command) -> bool:
+    """True if only the generator's switches build what runs a command."""
+    return command.opcode in (*NORMS, *DEPTHWISE) or bool(_uses(command))
+
+
 def stratum(command: Command) -> str:
     """The kind of a command, by which commands are drawn."""
-    name = command.opcode.name.lower()
-    strided = "strided " * (command.stride > 1)
-    return "predictor " * bool(command.predictor) + strided + name
+    words = [*["predictor"] * bool(command.predictor), *["strided"] * (command.stride > 1), *_uses(command)]
+    return " ".join([*words, command.opcode.name.lower()])
 
 
 def program_of(sample: Sample, config: Config) -> Program:
@@ -82,9 +99,15 @@ def estimated_alone(sample: Sample, config: Config) -> dict[str, int]:
 
 
 def filled(device: Device, sample: Sample, seed: int) -> None:
-    """Give a sample's operands random numbers, and the device its window."""
+    """Give a sample's operands random numbers, and the device its window and the rates of training.
+
+    ADAM takes as long as its rate says.
+    """
     draw = np.random.default_rng(seed)
     device.set_predictor_window(sample.window)
+    set_sgd(device, *RATES.values())
+    if device.config.predicts:
+        set_adam(device, PREDICTOR_RATE)
     device.set_regions([(0, device.config.dram.capacity_bytes)])  # where it may write
     for operand in operands(sample.command, device.config).values():
         device.write(operand.address, draw.integers(-LARGEST, LARGEST + 1, operand.n_bytes // 2).astype(np.int16))

@@ -6,17 +6,20 @@ pixels.
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["DRAWN", "Layer", "alone", "kind_of_layer", "layers_of"]
+__all__ = ["DRAWN", "SWITCHED", "Layer", "alone", "drawn", "kind_of_layer", "layers_of", "switched"]
 
 DRAWN = (nn.Conv2d, nn.BatchNorm2d, nn.Linear, nn.MaxPool2d, nn.AvgPool2d)
 """Types of layers that are drawn."""
+ACTIVATIONS = (nn.ReLU6, nn.LeakyReLU, nn.Dropout)
+SWITCHED = (nn.BatchNorm2d, nn.MultiheadAttention, *ACTIVATIONS)
+"""Types of layers that need one of the generator's switches; some convolutions do so too."""
 FEW = 4
 """Channels of the small layer's input."""
 
@@ -24,23 +27,55 @@ Layer = tuple[str, nn.Module, tuple[int, int, int]]
 """A layer's name, itself, and its input's shape: channels and a map, words as the pixels of one column."""
 
 
+class _Attention(nn.Module):
+    """The pixels of a map attend to each other."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x_NCHW: Tensor) -> Tensor:
+        x_NLC = x_NCHW.flatten(2).transpose(1, 2)
+        return self.attention(x_NLC, x_NLC, x_NLC, need_weights=False)[0].transpose(1, 2).reshape(x_NCHW.shape)
+
+
+def _depthwise(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.Conv2d) and layer.groups == layer.in_channels > 1
+
+
+def drawn(layer: nn.Module) -> bool:
+    """True if a layer is of a type that is drawn."""
+    return isinstance(layer, DRAWN)
+
+
+def switched(layer: nn.Module) -> bool:
+    """True if a layer needs one of the generator's switches."""
+    return isinstance(layer, SWITCHED) or _depthwise(layer)
+
+
 def kind_of_layer(layer: nn.Module) -> str:
     """The kind of a layer, by which layers are drawn."""
     if not isinstance(layer, nn.Conv2d):
         return type(layer).__name__
-    depthwise = layer.groups == layer.in_channels > 1
-    return f"{'depthwise ' * depthwise}{'x'.join(map(str, layer.kernel_size))} of stride {layer.stride[0]}"
+    kernel = "x".join(map(str, layer.kernel_size))
+    return f"{'depthwise ' * _depthwise(layer)}{kernel} of stride {layer.stride[0]}"
 
 
-def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, int], seed: str) -> list[Layer]:
-    """The layers that ``inputs`` go through: one of each kind, first those least often ``seen``, then all others."""
+def layers_of(
+    module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, int], seed: str,
+    wanted: Callable[[nn.Module], bool] = drawn,
+) -> list[Layer]:  # fmt: skip
+    """The layers that ``inputs`` go through: one of each kind, first those least often ``seen``, then all others.
+
+    Only layers that are ``wanted`` are taken.
+    """
     kinds: dict[str, list[Layer]] = defaultdict(list)
 
     def hooked(name: str):
         def hook(layer: nn.Module, given: tuple[Tensor, ...], _: Tensor) -> None:
             sides = list(given[0].shape[1:])
-            if isinstance(layer, nn.Linear):
-                sides = [sides[-1], *sides[:-1]]
+            if len(sides) == 2:  # words by their width
+                sides.reverse()
             c, h, w = [*sides, 1, 1][:3]
             kinds[kind_of_layer(layer)].append((name, layer, (c, h, w)))
 
@@ -48,7 +83,7 @@ def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, in
 
     hooks = [
         layer.register_forward_hook(hooked(name))
-        for name, layer in module.named_modules() if isinstance(layer, DRAWN)
+        for name, layer in module.named_modules() if wanted(layer)
     ]  # fmt: skip
     module.eval()
     with torch.no_grad():
@@ -64,14 +99,19 @@ def layers_of(module: nn.Module, inputs: Sequence[Tensor], seen: Mapping[str, in
 
 def alone(layer: Layer) -> tuple[tuple[int, int, int], nn.Module]:
     """The shape of the inputs, and the network of a layer with new weights."""
-    _, drawn, (c, h, w) = layer
-    if isinstance(drawn, nn.Linear):
-        one: nn.Module = nn.Conv2d(drawn.in_features, drawn.out_features, 1, bias=drawn.bias is not None)
-    elif isinstance(drawn, nn.Conv2d):
-        sizes: Any = {name: getattr(drawn, name) for name in ("kernel_size", "stride", "padding", "groups")}
-        one = nn.Conv2d(c, drawn.out_channels, bias=drawn.bias is not None, **sizes)
-    elif isinstance(drawn, nn.BatchNorm2d):
+    _, old, (c, h, w) = layer
+    before = c
+    if isinstance(old, nn.Linear):
+        one: nn.Module = nn.Conv2d(old.in_features, old.out_features, 1, bias=old.bias is not None)
+    elif isinstance(old, nn.Conv2d):
+        sizes: Any = {name: getattr(old, name) for name in ("kernel_size", "stride", "padding", "groups")}
+        one = nn.Conv2d(c, old.out_channels, bias=old.bias is not None, **sizes)
+    elif isinstance(old, nn.BatchNorm2d):
         one = nn.BatchNorm2d(c)
+    elif isinstance(old, nn.MultiheadAttention):
+        one = _Attention(old.embed_dim, old.num_heads)
+    elif isinstance(old, ACTIVATIONS):  # in the epilogue of a layer, or after it
+        before, one = FEW, nn.Sequential(nn.Conv2d(FEW, c, 1), old)
     else:
-        one = drawn
-    return (FEW, h, w), nn.Sequential(nn.Conv2d(FEW, c, 1), one, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        one = old
+    return (FEW, h, w), nn.Sequential(nn.Conv2d(FEW, before, 1), one, nn.AdaptiveAvgPool2d(1), nn.Flatten())

@@ -24,14 +24,15 @@ from .energy import MODULE
 from .variants import Measured, limit, shares
 
 __all__ = [
-    "EPOCHS", "FORWARD", "Batch", "estimated", "ideal_saving", "means", "measured", "phases_of", "speed_up",
-    "whole_run",
+    "EPOCHS", "FORWARD", "PREDICTOR_RATE", "RATES", "Batch", "estimated", "ideal_saving", "means", "measured",
+    "phases_of", "speed_up", "whole_run",
 ]  # fmt: skip
 
 FORWARD = "forward"
 """Name of a BP batch's part up to the loss."""
 RATES = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 5e-4}
 PREDICTOR_RATE = 1e-3
+"""Rates of the batches on the simulated RTL."""
 SEED = 1
 
 

@@ -46,14 +46,21 @@ def _cell(figure: str, value: float, target: float | None) -> str:
     return _percent(value, 3 if figure in BYTES else 2) + missed
 
 
+def _named(part: str) -> tuple[str, str]:
+    """A part's kind, and the design that it is of."""
+    of, size = part.split("_", 1)
+    plain = size.removesuffix("_switched")
+    return of, f"`{plain}`{' with all switches' * (plain != size)}"
+
+
 def _summary(results: Mapping) -> str:
     """A row for each part: its errors, and the targets that they miss."""
     rows = []
     for name, part in results["details"].items():
-        of, size = name.split("_", 1)
+        of, size = _named(name)
         targets = TARGETS[of] | BYTES
         cells = [_cell(figure, results["figures"][f"{figure}_{name}"], targets.get(figure)) for figure in FIGURES]
-        rows.append((f"{PARTS[of]}, `{size}`", len(part["details"]), *cells))
+        rows.append((f"{PARTS[of]}, {size}", len(part["details"]), *cells))
     head = ("what", "number", "cycles: median", "90 %", "worst", "bytes read: worst", "written: worst")
     return table(head, rows)
 
@@ -84,9 +91,9 @@ def section(results: Mapping) -> str:
     """Tables of all parts and of the kinds of commands, and the rows that are worst."""
     blocks = [_summary(results)]
     for name, part in results["details"].items():
-        of, size = name.split("_", 1)
+        of, size = _named(name)
         worst = sorted(part["details"], key=lambda row: -abs(_error(row)))[:WORST]
-        blocks.append(fill(f"The worst {PARTS[of]} on `{size}`: {'; '.join(map(_told, worst))}.", 120))
+        blocks.append(fill(f"The worst {PARTS[of]} on {size}: {'; '.join(map(_told, worst))}.", 120))
         if of == "commands":
             blocks.append(_kinds(part["details"]))
     return "\n\n".join(blocks)

@@ -19,10 +19,14 @@ SHOWN_CYCLES = 2
 """A descriptor is shown to its units a cycle after it has come, and offered to the fetchers after that (compute.py)."""
 FETCH_CYCLES = Im2col.latency + 4
 """From the start of a walk to the feeder's vector: odometer, scratchpad, skid, registers (im2col.py, feeder.py)."""
+FREE_CYCLES = Im2col.latency + 3
+"""From a tile that a walk can start with to the token of the half before (im2col.py)."""
 PAUSE_CYCLES = 3
 """Between two tiles whose operands are there (feeder.py, im2col.py)."""
 POOL_PAUSE, NORM_PAUSE = 18, 10
 """Before a job of the pool unit, which waits for the last one's results; before batch norm's (pool.py, norm.py)."""
+SLICE_CYCLES = 2
+"""A result's cycles in the register between the pool unit and the drain, without batch norm (core.py)."""
 POOL_LATENCY = 8
 """From a window's last tap to its result (pool.py)."""
 TABLES_BY_TASK = {
@@ -66,24 +70,27 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
     positions = 1
     for level in range(6):
         positions *= max(1, d.get(f"n{level}", 0))
+    way = max(1 if config.normalises else SLICE_CYCLES, config.folds(config.rows))
     if mode == VectorMode.DIGITS:
         return groups * d["n_b"] * (d["n_a"] + (2 * SUM_DIGITS if d.get("last") else 1))  # the digits leave alone
     if mode == VectorMode.DOT and d.get("task"):  # windows that share columns; a kernel is loaded, or sums leave alone
         again = d.get("ones", 0) * d["n_values"] + d["n1"] * (d["task"] - 1) if d.get("n_values") else d["n_a"]
         return groups * (positions + again)
     if mode == VectorMode.DOT:
-        return groups * d["n_b"] * d["n_a"]
+        return groups * d["n_b"] * max(d["n_a"], way if d.get("last") else 0)
     if mode == VectorMode.SCALE:
         if task == NormTask.BACKWARD:
             return groups * d["n_a"]
         return d["n_a"] + groups * max(positions, d["n_a"] + HELD_CYCLES)
     if mode == VectorMode.TABLES:
         return groups * table_cycles(TABLES_BY_TASK[NormTask(task)], config)
+    results = positions // d["n_a"] * way * (2 if mode == VectorMode.MAX else 1)  # a maximum's index follows it
     if d.get("momentum"):
         first, channels = d.get("b_stride", 0), d["n_b"]
         blocks = (first + channels - 1) // BLOCK - first // BLOCK + 1
-        return max(positions, positions // d["n_a"] // -(-channels // config.rows) * blocks * DRAW_CYCLES)
-    return positions * (2 if mode == VectorMode.MAX and d["n_a"] == 1 else 1)  # a window's index takes a cycle
+        draws = positions // d["n_a"] // -(-channels // config.rows) * blocks * DRAW_CYCLES
+        return max(positions, results, draws)
+    return max(positions, results)
 
 
 class Compute:
@@ -99,6 +106,8 @@ class Compute:
         self._end = -PAUSE_CYCLES  # of the last descriptor's last vector
         self._gemm = True  # it was one
         self._swap = 0
+        self._walked = dict.fromkeys("ab", 0)  # ends of the operands' walks
+        self._held = dict.fromkeys("ab", False)  # an operand has had a tile
         clock.start(self._run())
 
     def _run(self) -> Process:
@@ -111,21 +120,30 @@ class Compute:
             yield from (self._array(d, shown) if gemm else self._pool(d, shown))
             self._gemm, self._swap = gemm, d.get("swap", 0)
 
-    def _tiles(self, d: Mapping[str, int]) -> Process:
-        """Take the tokens of the operands' tiles; returns the cycles in which they were given."""
+    def _tiles(self, d: Mapping[str, int], shown: int) -> Process:
+        """Take the tokens of the operands' tiles; returns the cycles in which they were given.
+
+        A GEMM's operands are each walked on their own, as soon as a tile is there and the walk before has ended.
+        """
         given = []
         for name in "ab":
-            given.append((yield self._full[name]) if d.get(f"new_{name}") else 0)
+            at = 0
+            if d.get(f"new_{name}"):
+                at = yield self._full[name]
+                if d.get("mode", 0) == VectorMode.GEMM:
+                    self._release(name, max(shown + self._config.rows, at, self._walked[name]))
+            given.append(at)
         return given
 
-    def _release(self, d: Mapping[str, int]) -> None:
-        for name in "ab":
-            if d.get(f"new_{name}"):
-                self._free[name].give_at(self._clock.now + FETCH_CYCLES)
+    def _release(self, name: str, start: int) -> None:
+        """Free the half before that of a tile whose walk starts, if there was one."""
+        if self._held[name]:
+            self._free[name].give_at(max(start, self._clock.now) + FREE_CYCLES)
+        self._held[name] = True
 
     def _array(self, d: Mapping[str, int], shown: int) -> Process:
         config, work = self._config, passes(self._config, d)
-        tile_a, tile_b = yield from self._tiles(d)
+        tile_a, tile_b = yield from self._tiles(d, shown)
         columns = min(config.cols, d["n_a"] if d.get("swap") else d["n_b"])
         ready = max(shown + config.rows, tile_a, tile_b) + FETCH_CYCLES + columns
         begin = max(ready, self._end + PAUSE_CYCLES)
@@ -138,8 +156,9 @@ class Compute:
         self.stalls["stall_load"] += work.cycles - work.active
         self.active += work.active
         self.macs += d["n_k"] * d["n_a"] * d["n_b"]
-        self._release(d)
         self._end = begin + work.cycles
+        stream, held = "ba" if d.get("swap") else "ab"
+        self._walked = {stream: self._end - FETCH_CYCLES, held: self._end - work.last}
         if d.get("last"):
             self._full["acc"].give_at(self._end + config.rows + Accumulator.latency)
         yield self._end - work.last - self._clock.now
@@ -155,12 +174,15 @@ class Compute:
     def _pool(self, d: Mapping[str, int], shown: int) -> Process:
         config, work = self._config, vector_cycles(self._config, d)
         pause = NORM_PAUSE if d["mode"] in (VectorMode.SCALE, VectorMode.TABLES) else POOL_PAUSE
-        tile_a, tile_b = yield from self._tiles(d)
+        tile_a, tile_b = yield from self._tiles(d, shown)
         begin = max(max(shown + config.rows, tile_a, tile_b) + FETCH_CYCLES, self._end + pause)
         yield begin - self._clock.now
-        self._release(d)
+        for name in "ab":
+            if d.get(f"new_{name}"):
+                self._release(name, begin - FETCH_CYCLES)
         self.pooled += work
         self._end = begin + work
+        self._walked = dict.fromkeys("ab", self._end)
         if d.get("last"):
             self.vectors.give_at(self._end + POOL_LATENCY)
         yield self._end - self._clock.now

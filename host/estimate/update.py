@@ -13,16 +13,25 @@ from ...rtl.update.folded_sgd_lane import lane_type
 from ...spec.commands import Command, Opcode, Source
 from ...spec.config import Config
 from .clock import Clock, Process, Queue, Tokens
-from .memory import Flow, Memory
+from .dma import ANSWER_CYCLES
+from .memory import REQUEST_CYCLES, Flow, Memory
 from .traffic import Table, Traffic, traffic
 
 __all__ = ["Update"]
 
 BEGIN_CYCLES = 16
 """From a command's arrival to its first request: the checks of its arrays against regions (control.py, check.py)."""
+ADAM_BEGIN_CYCLES = 4 + AdamRate.LATENCY - 2 * (40 - 21)
+"""ADAM's before those: a fifth array's check, and the rate. Its latency has 40 halvings of a product; rates around 0.001
+need 20 to 23 (adam_rate.py)."""
+FEED_CYCLES = 8
+"""From a beat at the port to its weight in a lane, and from the lane to a beat: FIFOs, gearboxes (reader.py, writer.py).
+"""
+WINDOW_CYCLES = 6
+"""From a burst's beats at the port to those of the predictor memory, and back to the port (predictor_window.py)."""
 END_CYCLES = 12
 """From the last answer to the command's end: the writer's idle, results, DONE (control.py, writer.py)."""
-WRITE_CYCLES = 7
+WRITE_CYCLES = 8
 """Between the beats of two written arrays: states of the writer, the walk, the arbiter's grant (writer.py)."""
 AGAIN_CYCLES = 3
 """Between the beats of two bursts of an array: REQUEST, and the FIFO's first word (writer.py)."""
@@ -55,7 +64,7 @@ class Update:
             began = self._clock.now
             self.begun += 1
             adam = command.opcode == Opcode.ADAM
-            yield BEGIN_CYCLES + adam * AdamRate.LATENCY
+            yield BEGIN_CYCLES + adam * ADAM_BEGIN_CYCLES
             read, written = _arrays(command, config)
             pieces = -(-command.count // chunk)
             size = chunk * -(-pieces // MOST_PIECES)
@@ -66,6 +75,8 @@ class Update:
                 left -= count
                 yield self._read.room
                 since = self._clock.now
+                if command.b_addr in self._window:  # bursts of a chunk wait for those at the port, and these for them
+                    yield WINDOW_CYCLES + self._memory.latency - REQUEST_CYCLES
                 done = command.count - left - count
                 yield self._flow(command, read, done, count, write=False)
                 self._read.put((command, done, count, written, self._whole(since, count, read)))
@@ -92,12 +103,14 @@ class Update:
             command, done, count, written, (first, last) = self._read.first()
             adam = command.opcode == Opcode.ADAM
             cycles = FOLD if adam else config.update_cycles / config.update_lanes
+            first, last = first + FEED_CYCLES, last + FEED_CYCLES
             until = max(max(first, ended) + count * cycles, last + min(count, chunk_weights(config)) * cycles)
             yield max(1, ceil(until) - self._clock.now)
             self._read.drop()
             yield self._made.room
             ended = self._clock.now
-            self._made.put((command, done, count, written), AdamLane.LATENCY if adam else self._latency)
+            latency = AdamLane.LATENCY - FOLD // 2 if adam else self._latency  # waits half a fold, ends a fold earlier
+            self._made.put((command, done, count, written), latency)
 
     def _write(self) -> Process:
         """Write pieces; a command's last one gives ``written`` when it is answered."""
@@ -105,14 +118,13 @@ class Update:
         while True:
             yield self._made.there
             command, done, count, written = self._made.first()
-            moved = self._moved(command, written, done, count)
-            yield moved.segments * WRITE_CYCLES + (moved.bursts - moved.segments) * AGAIN_CYCLES
-            yield self._flow(command, written, done, count, write=True)
+            flow = self._flow(command, written, done, count, write=True)
+            yield flow
             self._made.drop()
             left[id(command)] = left.get(id(command), command.count) - count
             if not left[id(command)]:
                 del left[id(command)]
-                self._written.give_at(self._clock.now + WRITE_CYCLES)
+                self._written.give_at(self._clock.now + ANSWER_CYCLES + round(flow.bus * flow.weight))
 
     def _moved(self, command: Command, arrays: dict[str, int], first: int, count: int) -> Traffic:
         """The traffic of ``count`` elements of each array from the ``first`` on, chunk by chunk."""
@@ -137,7 +149,10 @@ class Update:
             n_bytes = count * size if write else -(-count * size // beat) * beat
             self._table[name, array, "chip" if getattr(command, f"{array}_addr") in self._window else way] += n_bytes
         moved = self._moved(command, arrays, first, count)
-        window = 0 if write else SLOTS * moved.beats // -(-count // chunk_weights(self._config))
+        if write:  # its pauses are spread over it, as the part has room for its bursts
+            pauses = moved.segments * WRITE_CYCLES + (moved.bursts - moved.segments) * AGAIN_CYCLES
+            return Flow(self._memory, moved, write, cap=moved.beats / (moved.beats + pauses))
+        window = SLOTS * moved.beats // -(-count // chunk_weights(self._config))
         return Flow(self._memory, moved, write, window=window)
 
 

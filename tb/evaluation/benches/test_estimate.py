@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 from adagp.evaluation.benches import estimate
-from adagp.evaluation.instruments.command_samples import read_samples, sampled, stratum
-from adagp.evaluation.instruments.drawn_layers import alone, layers_of
+from adagp.evaluation.instruments.command_samples import needs_switches, read_samples, sampled, stratum
+from adagp.evaluation.instruments.drawn_layers import alone, layers_of, switched
 from adagp.host.training.network import Network
 from random_programs import DESIGNS
 from torch import nn
@@ -59,11 +59,28 @@ def test_layers_of_several_kinds():
 
 
 def test_samples_of_another_design_are_refused():
-    samples = read_samples(estimate.SAMPLES, estimate.design("ecp5", "baseline", False))
+    own = estimate.SAMPLES[False]
+    samples = read_samples(own, estimate.design("ecp5", "baseline", False))
     assert len(samples) >= 60 and {sample.network for sample in samples} == set(estimate.PAPER) - {"transformer"}
     assert {sample.variant for sample in samples} == set(estimate.VARIANTS)
     with pytest.raises(ValueError, match="are of another design than tiny: draw them anew"):
-        read_samples(estimate.SAMPLES, estimate.design("tiny", "baseline", False))
+        read_samples(own, estimate.design("tiny", "baseline", False))
+
+
+def test_commands_that_need_switches():
+    """Layers of each kind that needs a switch, and the strata that only switches build."""
+    depthwise, plain = nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 8, 3)
+    attention = nn.MultiheadAttention(8, 2, batch_first=True)
+    kinds = {
+        nn.ReLU6(): "bounded forward", nn.LeakyReLU(): "sloped forward", nn.Dropout(): "dropping avgpool",
+        depthwise: "depthwise_backward_weight", attention: "product backward_data",
+    }  # fmt: skip
+    for layer, kind in kinds.items():
+        shape, module = alone(("1", layer, (8, 5, 5)))
+        commands = [line.command for line in Network(module, shape, 2, DESIGNS["baseline"]).program]
+        assert kind in {stratum(command) for command in commands if needs_switches(command)}
+    found = layers_of(nn.Sequential(plain, *kinds), [torch.zeros(1, 8, 9, 9)], Counter(), "1", switched)
+    assert {name for name, *_ in found} == {"1", "2", "3", "4"}
 
 
 def test_both_parts(small):

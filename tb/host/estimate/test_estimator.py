@@ -18,7 +18,7 @@ from adagp.spec.phases import BP, GP, PHASE_NAMES, WARMUP
 from adagp.spec.presets import preset
 from adagp.spec.registers import COUNTERS, Status
 from adagp.spec.schedule import Entry, Schedule
-from random_programs import DESIGNS, MEMORY, PROGRAM, drawn
+from random_programs import DESIGNS, MEMORY, PROGRAM, MadeProgram, drawn
 from torch import nn
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
@@ -109,6 +109,20 @@ def test_random_commands(name, seed):
     assert found["read_bytes"] == pytest.approx(real["read_bytes"], rel=BYTES_WITHIN)
     assert found["cycles"] == pytest.approx(real["cycles"], rel=0.05)
     assert real["cycles"] > 1000
+
+
+def test_copies_pass_the_register_before_the_drain():
+    """Windows of one tap, whose results the register between pool unit and drain lets pass in two cycles each."""
+    config, size = preset("tiny"), {"n": 1, "c": 4 * preset("tiny").rows, "h": 64, "w": 1, "oh": 64, "ow": 1}
+    tile = {"r": 1, "s": 1, "stride": 1, "nb": 1, "yb": 16, "cb": size["c"], "qb": size["c"]}
+    places = {"a_id": 1, "out_id": 2, "out_addr": 1 << 16, "const_mantissa": 1, "phase_mask": int(Phase.ALL)}
+    made = MadeProgram(config, None)
+    made.commands = [Command(Opcode.AVGPOOL, {**size, **tile, **places, "q": size["c"]})]
+    with contextlib.closing(SimDevice(config, memory_bytes=MEMORY)) as device:
+        real = counters_of(device, made)
+    found = counters_of(EstimatorDevice(config), made)
+    assert real["cycles"] > 2 * 4 * 64  # a result for each group of channels of each pixel
+    assert found["cycles"] == pytest.approx(real["cycles"], rel=WITHIN)
 
 
 def test_what_needs_data_is_refused():
