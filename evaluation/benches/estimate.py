@@ -6,8 +6,8 @@ estimator isn't tuned on them. A network's layers are compiled alone for one des
 (YOLO-v3: 64) or sentences of twelve words. Commands that would take more than ``MOST`` cycles by the estimate are left
 out: with preset ``ecp5`` all of the Transformer's. The designs are a preset as it is. With ``--switched`` they have all
 that the generator's switches build, and the commands are those that only switches build, from
-``estimate_commands_switched.json``: batch norm, depthwise convolutions, bounds and slopes, dropout, products. ``--draw``
-draws the commands anew and needs the extra ``models``; measuring them doesn't.
+``estimate_commands_switched.json``: batch norm, depthwise convolutions, bounds and slopes, dropout, products.
+``--draw`` draws the commands anew and needs the extra ``models``; measuring them doesn't.
 
 ``batches``: whole batches of each variant, warm-up, BP and GP. ``error_*`` are magnitudes of estimated over simulated
 cycles less 1: median, 90th percentile, worst; ``read_error_*``, ``write_error_*`` those of DRAM bytes, the worst.

@@ -22,11 +22,10 @@ __all__ = ["Update"]
 BEGIN_CYCLES = 16
 """From a command's arrival to its first request: the checks of its arrays against regions (control.py, check.py)."""
 ADAM_BEGIN_CYCLES = 4 + AdamRate.LATENCY - 2 * (40 - 21)
-"""ADAM's before those: a fifth array's check, and the rate. Its latency has 40 halvings of a product; rates around 0.001
-need 20 to 23 (adam_rate.py)."""
+"""ADAM's before those: a fifth array's check, and the rate. Its latency has 40 halvings of a product; those of rates
+around 0.001 are 20 to 23 (adam_rate.py)."""
 FEED_CYCLES = 8
-"""From a beat at the port to its weight in a lane, and from the lane to a beat: FIFOs, gearboxes (reader.py, writer.py).
-"""
+"""From a beat at the port to its weight in a lane, and from there to a beat again (reader.py, writer.py)."""
 WINDOW_CYCLES = 6
 """From a burst's beats at the port to those of the predictor memory, and back to the port (predictor_window.py)."""
 END_CYCLES = 12

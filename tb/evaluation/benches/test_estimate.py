@@ -79,7 +79,7 @@ def test_commands_that_need_switches():
         shape, module = alone(("1", layer, (8, 5, 5)))
         commands = [line.command for line in Network(module, shape, 2, DESIGNS["baseline"]).program]
         assert kind in {stratum(command) for command in commands if needs_switches(command)}
-    found = layers_of(nn.Sequential(plain, *kinds), [torch.zeros(1, 8, 9, 9)], Counter(), "1", switched)
+    found = layers_of(nn.Sequential(plain, *list(kinds)[:4]), [torch.zeros(1, 8, 9, 9)], Counter(), "1", switched)
     assert {name for name, *_ in found} == {"1", "2", "3", "4"}
 
 
