@@ -3,9 +3,9 @@
 ``commands``: single commands of layers of the paper's networks, in all four designs, from
 ``estimate_commands.json``. Layers and commands are drawn by kind with a seed that nothing was tuned on, and the
 estimator isn't tuned on them. A network's layers are compiled alone for one design, with two images of 32 pixels
-(YOLO-v3: 64) or sentences of twelve words. Commands that would take more than ``MOST`` cycles by the estimate are left
-out: with preset ``ecp5`` all of the Transformer's. The designs are a preset as it is. With ``--switched`` they have all
-that the generator's switches build, and the commands are those that only switches build, from
+(YOLO-v3: 64) or sentences of twelve words. Commands that would take too many cycles by the estimate are left out: with
+preset ``ecp5`` all of the Transformer's. The designs are a preset as it is. With ``--switched`` they have all that the
+generator's switches build, and the commands are those that only switches build, from
 ``estimate_commands_switched.json``: batch norm, depthwise convolutions, bounds and slopes, dropout, products.
 ``--draw`` draws the commands anew and needs the extra ``models``; measuring them doesn't.
 
@@ -19,7 +19,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,28 @@ SAMPLES = {with_all: Path(__file__).with_name(f"estimate_commands{'_switched' * 
 """The drawn commands; those of True need the generator's switches."""
 BATCHES_OF = ("vgg-small", "lenet")
 SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261129
-EACH, MOST = 5, 100_000
-"""Commands of each network, and their cycles at most."""
-DRAWN_SIDE, DRAWN_BATCH, LAYERS = 32, 2, 2
-"""Images and layers of the networks whose commands are drawn; SIDES has other sides."""
+DRAWN_SIDE, DRAWN_BATCH = 32, 2
+"""Images of the networks whose commands are drawn; SIDES has other sides."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How commands are drawn: of which networks, ``each`` of how many, of how many ``layers``, of how many cycles."""
+
+    networks: tuple[str, ...]
+    each: int
+    layers: int
+    most: int
+
+
+DRAWN = {
+    False: Drawn(PAPER, each=5, layers=2, most=100_000),
+    True: Drawn(
+        ("mobilenet-v2", "transformer", "yolo-v3", "inception-v3", "transformer", "mobilenet-v2", "inception-v3",
+         "yolo-v3"), each=10, layers=4, most=400_000,
+    ),
+}  # fmt: skip
+"""Draws; that of True is of layers and commands that need the generator's switches, in two designs for each network."""
 COUNTED = ("cycles", "read_bytes", "write_bytes")
 
 
@@ -101,26 +119,27 @@ def _example(name: str) -> list[torch.Tensor]:
     return [torch.zeros(1, 3, side, side)]
 
 
-def draw(path: Path, configs: Mapping[str, Config], names: Iterable[str], each: int, with_all: bool) -> None:
-    """Draw ``each`` commands of every network, of LAYERS of its layers, and keep them in a file network by network.
+def draw(path: Path, configs: Mapping[str, Config], each: int, with_all: bool) -> None:
+    """Draw ``each`` commands of every network, of some of its layers, and keep them in a file network by network.
 
     ``configs``: designs by variant, that of a network after that of the one before. Layers that a design can't run are
     passed over. ``with_all``: only layers and commands that need the generator's switches.
     """
+    how = DRAWN[with_all]
     about = {"command": f"{COMMAND} --draw{' --switched' * with_all}", "seed": SEED}
     kinds, strata, samples = Counter[str](), Counter[str](), list[Sample]()
     with bars() as progress:
-        for number, name in enumerate(progress.track(list(names), description="networks")):
+        for number, name in enumerate(progress.track(how.networks, description="networks")):
             config = list(configs.values())[number % len(configs)]
 
             def fits(sample: Sample, config: Config = config) -> bool:
                 taken = not with_all or needs_switches(sample.command)
-                return taken and estimated_alone(sample, config)["cycles"] <= MOST
+                return taken and estimated_alone(sample, config)["cycles"] <= how.most
 
             wanted, tried = len(samples) + each, 0
             types = switched if with_all else drawn
             for layer in layers_of(module_of(name), _example(name), kinds, f"{SEED} {name}", types):
-                many = -(-(wanted - len(samples)) // max(1, LAYERS - tried))
+                many = -(-(wanted - len(samples)) // max(1, how.layers - tried))
                 shape, module = alone(layer)
                 try:
                     network = Network(module, shape, DRAWN_BATCH, config, source=_source(config))
@@ -205,14 +224,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--switched", action="store_true",
                         help="build all that switches add, as batch norm, for the commands that need them")  # fmt: skip
     parser.add_argument("--draw", action="store_true", help="only draw the commands anew")
-    parser.add_argument("--each", type=at_least_one, default=EACH, help="commands a network (default: %(default)s)")
+    parser.add_argument("--each", type=at_least_one, help="commands a network (default: 5, switched: 10)")
     parser.add_argument("--samples", type=Path, help="the drawn commands (default: the bench's own)")
     parser.add_argument("--json", type=writable, default=FOLDER / "estimate.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
     configs = {variant: design(given.preset, variant, given.switched) for variant in given.variants}
     samples = given.samples or SAMPLES[given.switched]
     if given.draw:
-        draw(samples, configs, PAPER, given.each, given.switched)
+        draw(samples, configs, given.each or DRAWN[given.switched].each, given.switched)
         return
     source = commit()
     for part in given.parts:

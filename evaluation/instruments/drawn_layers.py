@@ -7,6 +7,7 @@ pixels.
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from itertools import zip_longest
 from typing import Any
 
@@ -111,7 +112,7 @@ def alone(layer: Layer) -> tuple[tuple[int, int, int], nn.Module]:
     elif isinstance(old, nn.MultiheadAttention):
         one = _Attention(old.embed_dim, old.num_heads)
     elif isinstance(old, ACTIVATIONS):  # in the epilogue of a layer, or after it
-        before, one = FEW, nn.Sequential(nn.Conv2d(FEW, c, 1), old)
+        before, one = FEW, nn.Sequential(nn.Conv2d(FEW, c, 1), deepcopy(old).train())
     else:
         one = old
     return (FEW, h, w), nn.Sequential(nn.Conv2d(FEW, before, 1), one, nn.AdaptiveAvgPool2d(1), nn.Flatten())

@@ -21,7 +21,8 @@ def small(monkeypatch, tmp_path):
     """A design whose simulator other tests share, and small networks."""
     monkeypatch.setattr(estimate, "design", lambda size, variant, _: replace(DESIGNS["baseline"], variant=variant))
     monkeypatch.setattr(estimate, "SHAPE", (1, 8, 8))
-    monkeypatch.setattr(estimate, "PAPER", ("digits-cnn",))
+    few = replace(estimate.DRAWN[False], networks=("digits-cnn",))
+    monkeypatch.setattr(estimate, "DRAWN", {False: few})
     monkeypatch.setattr(estimate, "DRAWN_SIDE", 16)
     monkeypatch.setattr(estimate, "WORK", tmp_path / "work")
     return tmp_path / "estimate.json"
@@ -65,6 +66,8 @@ def test_samples_of_another_design_are_refused():
     assert {sample.variant for sample in samples} == set(estimate.VARIANTS)
     with pytest.raises(ValueError, match="are of another design than tiny: draw them anew"):
         read_samples(own, estimate.design("tiny", "baseline", False))
+    special = read_samples(estimate.SAMPLES[True], estimate.design("ecp5", "baseline", True))
+    assert len(special) >= 60 and all(needs_switches(sample.command) for sample in special)
 
 
 def test_commands_that_need_switches():
