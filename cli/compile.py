@@ -61,12 +61,13 @@ def compile_network(
 ) -> None:
     """Compile a network and show, for each operator, where it runs, and its cost in a BP batch.
 
-    MACs and bytes are those of the batch's commands, operands and results once each; useful MACs are the network's own,
-    without products with the zeros of padding. Cycles are the device's, expected by the cost model that tiles are
-    chosen by, as if commands didn't overlap; those of the host aren't known. MACs of the host are those of its
-    convolutions and matrix products. What the machine lacks runs on the host, which
-    `--strict` refuses; the reasons stand below the table. So does what GP batches don't train. An operator that the
-    host computes for want of a switch runs on the device with `--switches batch_norm` and the like, or `all`.
+    The device's operators come first, in the order of their commands, then the host's. Activations and other operators
+    that a command or an island takes along have no line. MACs and bytes are those of the batch's commands, operands and
+    results once each; useful MACs are the network's own, without products with the zeros of padding. Cycles are the
+    device's, expected by the cost model that tiles are chosen by, as if commands didn't overlap; those of the host
+    aren't known. MACs of the host are those of its convolutions and matrix products. What the machine lacks runs on the
+    host, which `--strict` refuses; the reasons stand below the table. So does what GP batches don't train. An operator
+    that the host computes for want of a switch runs on the device with `--switches batch_norm` and the like, or `all`.
 
     Example: `adagp compile vgg13 --shape 3,32,32 --preset paper --batch 8 --stage memory`
 
@@ -127,7 +128,9 @@ def _total(found: list["Cost"]) -> dict[str, int]:
 
 
 def _table(found: list["Cost"], title: str) -> Table:
-    table = Table("operator", "runs on", title=title)
+    table = Table(title=title)
+    for heading in ("operator", "runs on"):
+        table.add_column(heading, overflow="fold")  # a narrow terminal must not cut names
     for column in SHOWN.values():
         table.add_column(column, justify="right", no_wrap=True)
     for cost in found:

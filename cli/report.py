@@ -85,7 +85,7 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
         from ..host.compiler.costs import hosted  # here, because torch takes seconds to import
 
         named = hosted(on_host["host_operators"])
-        print(f"on the host: {named}; {last['island_seconds']} s of {last['host_seconds']} s of the host")
+        print(f"on the host: {named}; {last['island_seconds']} s of the {last['host_seconds']} s that the host worked")
     if "batches_gp" in last:
         print(batches_by_phase(last, settings.gradient_source))
     print(*draw(folder), sep="\n")

@@ -215,7 +215,7 @@ def train(
         draw(folder)
         folder.write_summary(summary)
     cycles = f", {summary['cycles']:,} cycles; PEs multiply in {used(summary, settings)}" if summary["cycles"] else ""
-    print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  in {summary['seconds']} s{cycles}")
+    print(f"test accuracy {100 * summary['test_accuracy']:.2f} %  {summary['seconds']} s in all{cycles}")
     if settings.predicts:
         print(batches_by_phase(summary, settings.gradient_source))
     several.show(summary)
@@ -281,6 +281,8 @@ def _run(
                 screen.print(f"replacing the finished run in {folder.path}")
             folder.begin(settings.to_dict())
         screen.print(str(session.dataset))
+        tests = len(trainer.test_y_N)
+        screen.print(f"batches an epoch: {trainer.steps_per_epoch:,} of {settings.batch} images; {tests:,} test images")
         if on_host:
             screen.print(str(shared), soft_wrap=True, highlight=False)
         if unpredicted := told(session.network.compiled):

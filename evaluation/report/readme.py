@@ -88,6 +88,8 @@ def proofs(folder: Path, now: Any) -> str:
         if name.endswith(("_mismatches", "_failures")) and not name.startswith("formal")
     )  # fmt: skip
     ages = sorted({figures.age(origins[name], now) for name in cases})
+    switched = origins.get("mutation_switched")
+    ages_of_switched = figures.age(switched, now) if switched else "-"
     rows = [
         ("random networks and commands, faults, resets", "`bench_robustness`",
          f"{sum(found[name] for name in cases):,} cases, {failures:,} failures", "; ".join(ages)),
@@ -96,6 +98,8 @@ def proofs(folder: Path, now: Any) -> str:
         ("mutants of the baseline", "`mutate`", _mutants(found, ""), figures.age(origins["mutation"], now)),
         ("mutants of the predicting designs", "`mutate -- --predicting`", _mutants(found, "predicting_"),
          figures.age(origins["mutation_predicting"], now)),
+        ("mutants of what the switches add", "`mutate -- --switched`",
+         _mutants(found, "switched_") if "switched_mutants" in found else "not run to the end", ages_of_switched),
         ("coverage of the Verilog", "`coverage`", f"lines {found['line_coverage']:.4g} %, branches"
          f" {found['branch_coverage']:.4g} %, toggles {found['toggle_coverage']:.3g} %",
          figures.age(origins["coverage"], now)),

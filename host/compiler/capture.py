@@ -105,7 +105,7 @@ def _exported(module: nn.Module, args: tuple[Any, ...], training: bool, products
     except Refused as refused:
         raise LoweringError(str(refused)) from None
     except Exception as error:  # a forward of the user's: anything can happen
-        raise LoweringError(_told(module, error)) from None
+        raise LoweringError(_told(module, args, error)) from None
     finally:
         for part, mode in modes.items():
             part.training = mode
@@ -117,7 +117,7 @@ def shape_of(node: Any) -> tuple[int, ...]:
     return tuple(node.meta["val"].shape)
 
 
-def _told(module: nn.Module, error: Exception) -> str:
+def _told(module: nn.Module, args: tuple[Any, ...], error: Exception) -> str:
     """One line on why a module can't be captured, with the path of the innermost module at fault."""
     frames, trace = [], error.__traceback__
     while trace is not None:
@@ -128,7 +128,8 @@ def _told(module: nn.Module, error: Exception) -> str:
     kind = type(error).__name__
     if "DataDependent" in kind or "data-dependent" in text.lower():
         return f"{where or 'the network'}: its control flow or a shape depends on data, and both must be fixed"
-    return f"{where or 'the network'} can't be captured by torch.export: {kind}: {text}"
+    shapes = ", ".join(str(list(each.shape)) for each in args if isinstance(each, torch.Tensor))
+    return f"{where or 'the network'} can't be captured by torch.export from a batch {shapes}: {kind}: {text}"
 
 
 @contextlib.contextmanager
@@ -207,4 +208,4 @@ def _results(node: fx.Node) -> list[torch.Tensor]:
 def operator_of(node: fx.Node) -> str:
     """Name of a node's operator as a user knows it: ``batch_norm`` for ``_native_batch_norm_legit_functional``."""
     name = str(getattr(node.target, "_opname", node.name)).strip("_")
-    return name.removeprefix("native_").removesuffix("_legit_functional")
+    return name.removeprefix("native_").removesuffix("_functional").removesuffix("_legit")

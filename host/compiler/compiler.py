@@ -181,7 +181,8 @@ def check_numbers(used: int, config: Config) -> None:
     """Raise LoweringError for more numbers of tensors than the table of exponents has room for."""
     if used > config.n_tensors:
         raise LoweringError(
-            f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors)"
+            f"{used} tensors need exponents, {config.name} has room for {config.n_tensors} (Config.n_tensors):"
+            f" take a larger preset, or a Config with n_tensors = {1 << (used - 1).bit_length()}"
         )
 
 

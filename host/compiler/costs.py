@@ -18,7 +18,7 @@ from .cost_model import Tiling
 from .islands import Island
 from .norm_tiling import norm_cycles
 from .occupancy import Shape
-from .useful_macs import useful_batch, useful_lines
+from .useful_macs import useful_batch, useful_convolution, useful_lines
 
 __all__ = ["Cost", "Share", "costs", "cycles_of", "hosted", "share", "utilisation"]
 
@@ -33,7 +33,7 @@ class Cost:
     """An operator's cost in a BP batch, backward pass and update included.
 
     ``where``: device or host. ``operators``: opcodes, or the island's operators. ``macs``: those with the zeros of
-    padding too; the host's are all useful. ``bytes``: of operands and results, each command's once. ``cycles``: as the
+    padding too. ``bytes``: of operands and results, each command's once. ``cycles``: as the
     cost model expects them; None on the host.
     """
 
@@ -149,6 +149,7 @@ def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:
     given = [{name: torch.as_tensor(state[name]) for name in names} for names in (island.parameters, island.buffers)]
     with (
         FakeTensorMode(allow_non_fake_inputs=True) as fake, FlopCounterMode(display=False) as counter,
+        FlopCounterMode(display=False, custom_mapping={torch.ops.aten.convolution: useful_convolution}) as useful,
         torch.no_grad(),
     ):  # fmt: skip
         inputs = [torch.empty(compiled.values[name].shape, dtype=torch.float64) for name in island.inputs]
@@ -156,11 +157,10 @@ def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:
             {name: _wide(fake.from_tensor(value)) for name, value in values.items()} for values in given
         )
         island.function(parameters, buffers, inputs, training=True, seed=0)
-    products = counter.get_total_flops() // 2
-    back = any(stop.kind == "backward" for stop in stops)
+    passes = 1 + BACKWARD * any(stop.kind == "backward" for stop in stops)
     moved = sum(compiled.tensors[name].n_bytes for stop in stops for name in (*stop.reads, *stop.writes) if name)
-    products *= 1 + BACKWARD * back
-    return Cost(island.name, "host", island.operators, products, products, moved, None)
+    needed, done = (passes * each.get_total_flops() // 2 for each in (useful, counter))
+    return Cost(island.name, "host", island.operators, needed, done, moved, None)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -31,6 +31,8 @@ def why_on_host(node: fx.Node, partition: Partition) -> str:
         return "without the switch matmul"
     if node.target in VIEWS and (reader := _reader(node, partition)) is not None:
         return f"it rearranges values for {operator_of(reader)}, which can't read them as they are"
+    if operator_of(node) == "batch_norm":
+        return "it keeps no running statistics"
     if node.target not in WITH_PRODUCTS and not any(handled(each) for each in results):
         return "the machine has no such operator"
     if any(isinstance(each, fx.Node) and each in partition.host for each in data_of(node)):

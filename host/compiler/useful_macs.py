@@ -7,7 +7,9 @@ of 1, each window has four elements and five zeros.
 The predictor's products aren't the network's, and so not useful; nor are repetitions in a batch that calibrates.
 """
 
+from collections.abc import Sequence
 from functools import cache
+from math import prod
 
 from ...spec.commands import Command, Opcode
 from ...spec.opcodes import DEPTHWISE, GEMMS
@@ -15,7 +17,7 @@ from .compiler import Compiled
 from .tensors import part_of
 from .window_sums import TABLE
 
-__all__ = ["useful_batch", "useful_lines", "useful_macs"]
+__all__ = ["useful_batch", "useful_convolution", "useful_lines", "useful_macs"]
 
 
 def useful_macs(command: Command) -> int:
@@ -45,8 +47,21 @@ def useful_batch(compiled: Compiled, phase: int) -> int:
     return sum(n for line, n in counted if line.command.phase_mask >> phase & 1 and line.command.opcode in GEMMS)
 
 
+def useful_convolution(
+    x: Sequence[int], filters: Sequence[int], bias: Sequence[int] | None, stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], transposed: bool, *_: object, out_shape: Sequence[int],
+) -> int:  # fmt: skip
+    """Operations, two a useful product, of a convolution by PyTorch; as its FlopCounterMode calls it, with shapes.
+
+    A transposed one multiplies the pairs of the convolution that turns its result into its argument.
+    """
+    inner, outer = (x, out_shape) if transposed else (out_shape, x)
+    axes = zip(inner[2:], filters[2:], stride, padding, outer[2:], dilation, strict=True)
+    return 2 * x[0] * filters[0] * filters[1] * prod(_pairs(*axis) for axis in axes)
+
+
 @cache
-def _pairs(results: int, taps: int, stride: int, padding: int, size: int) -> int:
+def _pairs(results: int, taps: int, stride: int, padding: int, size: int, dilation: int = 1) -> int:
     """Pairs, along an axis, of a result and an element that its window of ``taps`` covers."""
     firsts = (result * stride - padding for result in range(results))
-    return sum(max(0, min(first + taps, size) - max(first, 0)) for first in firsts)
+    return sum(0 <= first + tap * dilation < size for first in firsts for tap in range(taps))

@@ -148,5 +148,5 @@ def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: in
         except Exception as error:  # it may be the user's code: anything can happen
             raise ModelError(f"{name} can't be built for images of {shape}: {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
-        raise ModelError(f"{name} gave a {type(model).__name__}; a torch.nn.Module is needed")
+        raise ModelError(f"{name} gave a value of type {type(model).__name__}; a torch.nn.Module is needed")
     return model

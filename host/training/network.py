@@ -67,6 +67,8 @@ class Network:
         ring_entries: int = 1, source: str | None = None, dataflow: str = "free", graph: Graph | None = None,
         micro_batches: int = 1,
     ):  # fmt: skip
+        if not isinstance(config, Config):
+            raise TypeError(f"config is {config!r}, and must be a Config, such as adagp.spec.presets.preset makes")
         self.inputs, self.batch = inputs_of(inputs, input_max), batch
         self.config, self.ring_entries, self.passes = config, ring_entries, micro_batches
         size = micro_batch_size(batch, micro_batches)
@@ -215,11 +217,13 @@ class Network:
     def write_input(self, device: Device, x: np.ndarray | Sequence[np.ndarray], entry: int = 0) -> None:
         """Quantise a batch [N, *shape] of the argument, or one of each of several, into an entry of the input ring.
 
+        Tensors of PyTorch will do too, if they are on the CPU and need no gradient.
         Raises ValueError for another shape, an entry that isn't there, or values that are too large.
         """
         if not 0 <= entry < self.ring_entries:
             raise ValueError(f"the input ring has {self.ring_entries} entries, there is no number {entry}")
-        write_inputs(self.compiled, device, self.inputs, [x] if isinstance(x, np.ndarray) else x, entry)
+        arrays = [x] if hasattr(x, "shape") else x
+        write_inputs(self.compiled, device, self.inputs, [np.asarray(array) for array in arrays], entry)
 
     def start(
         self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False,

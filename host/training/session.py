@@ -111,6 +111,8 @@ def open_session(
     config = settings.config
     dataset = load_dataset(settings.data, settings.data_path) if dataset is None else dataset
     model = build_model(settings.model, dataset.shape, dataset.n_classes, settings.seed)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ModelError(f"{settings.model}: every parameter is frozen or there is none, so nothing would be trained")
     ring, source = 1, None
     if settings.predicts:
         ring, source = 1 + max(entry.gp for entry in parse_phases(settings.phases)), settings.gradient_source

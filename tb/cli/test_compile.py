@@ -219,6 +219,18 @@ def test_the_share_of_the_host(with_island):
     assert share(found).device_share_of_bytes == device / (device + host) and share(found).device_share_of_macs == 1
 
 
+def test_useful_products_are_as_many_wherever_they_are():
+    inner = nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False)
+    module, useful = nn.Sequential(nn.Conv2d(4, 4, 1), inner, nn.ReLU(), nn.Conv2d(4, 8, 1)), []
+    for depthwise in (False, True):
+        network = Network(module, (4, 8, 8), BATCH, replace(preset("tiny"), depthwise=depthwise))
+        found = costs(network.compiled, module.state_dict())
+        useful.append(sum(cost.useful_macs for cost in found))
+        assert sum(cost.where == "host" for cost in found) == 1 - depthwise
+        assert all(0 <= cost.useful_macs <= cost.macs for cost in found)
+    assert useful[0] == useful[1] > 0
+
+
 def test_bytes_of_groups_leave_out_those_of_others():
     bytes_of = {}
     for groups in (1, 4):

@@ -44,7 +44,10 @@ MISTAKES = {
     "model layer": (("disasm", "--model", "HERE/net.py:half"), "1 (Linear): its weight is float16"),
     "model size": (("disasm", "--model", "HERE/net.py:wrong_size"), "Linear"),
     "model crash": (("disasm", "--model", "HERE/net.py:crashes"), "ZeroDivisionError: division by zero"),
-    "model type": (("disasm", "--model", "HERE/net.py:no_network"), "gave a str; a torch.nn.Module is needed"),
+    "model type": (
+        ("disasm", "--model", "HERE/net.py:no_network"),
+        "gave a value of type str; a torch.nn.Module is needed",
+    ),
     "model outputs": (
         ("train", "--device", "golden", "--model", "HERE/net.py:too_few"),
         "HERE/net.py:too_few has 9 outputs, digits has 10 classes",

@@ -101,3 +101,15 @@ def test_a_shut_gate_makes_all_batches_true(adagp, tmp_path):
         state, _ = RunFolder(tmp_path / gate).read_checkpoint()
         batches[gate] = state["progress"]["batches"]
     assert batches == {"0": [3, 3, 3], "1": [3, 6, 0]}
+
+
+def test_a_network_that_is_wholly_frozen_is_not_trained(adagp, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from torch import nn\ndef build(shape, n_classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, n_classes)).requires_grad_(False)\n"
+    )
+    code, out, err = adagp(
+        "train", "--device", "golden", "--model", f"{tmp_path / 'own.py'}:build", "-o", tmp_path / "run"
+    )
+    assert (code, out) == (2, "") and "every parameter is frozen or there is none" in err
+    assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""Random networks of all operators that the compiler knows, and their batch in PyTorch, exact or perturbed."""
+"""Random networks of the machine's operators but dropout and products of activations, and their batch in PyTorch."""
 
 import random
 from math import prod

@@ -12,7 +12,15 @@ from adagp.spec.commands import Opcode
 
 pytestmark = pytest.mark.timeout(900)  # a simulator may have to be built first
 
-FIGURES = {"hash_equal_bp", "hash_equal_gp", "device_share_of_macs", "device_share_of_bytes", "cycles_bp", "cycles_gp"}
+FIGURES = {
+    "hash_equal_bp",
+    "hash_equal_gp",
+    "device_share_of_macs",
+    "device_share_of_bytes",
+    "cycles_bp",
+    "cycles_gp",
+    "cycles_bp_max",
+}
 """Figures of a network, before its name."""
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from adagp.host.compiler.useful_macs import useful_batch, useful_lines, useful_macs
+from adagp.host.compiler.useful_macs import useful_batch, useful_convolution, useful_lines, useful_macs
 from adagp.host.training.network import Network
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.config import VARIANTS
@@ -17,6 +17,7 @@ from adagp.spec.presets import preset
 from scheduled_runs import NETWORKS, Run, golden, settings
 from small_networks import N_CLASSES
 from torch import nn
+from torch.nn.functional import conv2d, conv_transpose2d
 
 SEED, SHAPES = 6, 60
 
@@ -51,6 +52,26 @@ def products(fields, opcode):
     if opcode in (Opcode.BACKWARD_DATA, Opcode.DEPTHWISE_BACKWARD_DATA):
         return x.grad.sum()
     return weight.grad.sum() + (bias.grad.sum() if f["bias"] and opcode == Opcode.BACKWARD_WEIGHT else 0)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_host_s_convolutions_as_pytorch_adds_them_up(transposed):
+    """With groups and dilation; two operations a product."""
+    print(f"seed {SEED}")
+    draw, seen = random.Random(SEED), set()
+    for _ in range(SHAPES):
+        groups, stride, padding, dilation, tap = (draw.randint(1, 3) for _ in range(5))
+        x = torch.ones(2, 6, draw.randint(7, 11), draw.randint(7, 11), dtype=torch.float64)
+        given = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        ins, outs = 6 // groups, groups * 2
+        filters = torch.ones((6, 2) if transposed else (outs, ins), dtype=torch.float64)[:, :, None, None]
+        filters = filters.expand(-1, -1, tap, tap).clone()
+        y = (conv_transpose2d if transposed else conv2d)(x, filters, **given)
+        axes = ([stride] * 2, [padding] * 2, [dilation] * 2)
+        found = useful_convolution(x.shape, filters.shape, None, *axes, transposed, [0, 0], groups, out_shape=y.shape)
+        assert found == 2 * int(y.sum()) > 0
+        seen |= {("stride", stride), ("dilation", dilation), ("groups", groups)}
+    assert len(seen) == 9
 
 
 @pytest.mark.parametrize("opcode", [*GEMMS, *DEPTHWISE], ids=lambda opcode: opcode.name)

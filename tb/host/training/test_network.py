@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from adagp.host.compiler.lowering import LoweringError
+from adagp.host.compiler.values import Input
 from adagp.host.devices.device import DeviceError
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.training.network import Network
@@ -131,3 +133,17 @@ def test_refused_inputs_and_devices():
         network.install(GoldenDevice(TINY, 1024))
     with pytest.raises(DeviceError, match="compiled for tiny, the device is paper"):
         network.install(GoldenDevice(preset("paper"), MEMORY))
+    with pytest.raises(TypeError, match="config is 'tiny', and must be a Config"):
+        Network(nn.Linear(4, 2), (4,), 2, "tiny")
+    with pytest.raises(LoweringError, match=r"from a batch \[2, 2, 1, 8, 8\]: RuntimeError: Expected 3D"):
+        Network(nn.Sequential(nn.Conv2d(1, 2, 3), nn.GELU()), [Input((2, 1, 8, 8))], 2, TINY)
+
+
+def test_tensors_will_do_as_inputs():
+    _, network, images, _ = setting("plain")
+    stored = []
+    for given in (images, torch.from_numpy(images), [torch.from_numpy(images)]):
+        device = GoldenDevice(TINY, MEMORY)
+        network.write_input(device, given)
+        stored.append(device.read(network.tensors["input"].address, network.compiled.entry_bytes))
+    assert stored[0].any() and all((each == stored[0]).all() for each in stored)
