@@ -120,18 +120,17 @@ class Compute:
             yield from (self._array(d, shown) if gemm else self._pool(d, shown))
             self._gemm, self._swap = gemm, d.get("swap", 0)
 
-    def _tiles(self, d: Mapping[str, int], shown: int) -> Process:
+    def _tiles(self, d: Mapping[str, int], shown: int, earliest: Mapping[str, int]) -> Process:
         """Take the tokens of the operands' tiles; returns the cycles in which they were given.
 
-        A GEMM's operands are each walked on their own, as soon as a tile is there and the walk before has ended.
+        Operands are each walked on their own, from ``earliest`` on, as soon as a tile is there.
         """
         given = []
         for name in "ab":
             at = 0
             if d.get(f"new_{name}"):
                 at = yield self._full[name]
-                if d.get("mode", 0) == VectorMode.GEMM:
-                    self._release(name, max(shown + self._config.rows, at, self._walked[name]))
+                self._release(name, max(shown + self._config.rows, at, earliest[name]))
             given.append(at)
         return given
 
@@ -143,7 +142,7 @@ class Compute:
 
     def _array(self, d: Mapping[str, int], shown: int) -> Process:
         config, work = self._config, passes(self._config, d)
-        tile_a, tile_b = yield from self._tiles(d, shown)
+        tile_a, tile_b = yield from self._tiles(d, shown, self._walked)
         columns = min(config.cols, d["n_a"] if d.get("swap") else d["n_b"])
         ready = max(shown + config.rows, tile_a, tile_b) + FETCH_CYCLES + columns
         begin = max(ready, self._end + PAUSE_CYCLES)
@@ -174,12 +173,10 @@ class Compute:
     def _pool(self, d: Mapping[str, int], shown: int) -> Process:
         config, work = self._config, vector_cycles(self._config, d)
         pause = NORM_PAUSE if d["mode"] in (VectorMode.SCALE, VectorMode.TABLES) else POOL_PAUSE
-        tile_a, tile_b = yield from self._tiles(d, shown)
-        begin = max(max(shown + config.rows, tile_a, tile_b) + FETCH_CYCLES, self._end + pause)
+        free = self._end + pause - FETCH_CYCLES
+        tile_a, tile_b = yield from self._tiles(d, shown, dict.fromkeys("ab", free))
+        begin = max(shown + config.rows, tile_a, tile_b, free) + FETCH_CYCLES
         yield begin - self._clock.now
-        for name in "ab":
-            if d.get(f"new_{name}"):
-                self._release(name, begin - FETCH_CYCLES)
         self.pooled += work
         self._end = begin + work
         self._walked = dict.fromkeys("ab", self._end)
