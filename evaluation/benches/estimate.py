@@ -73,6 +73,7 @@ DRAWN_SIDE, DRAWN_BATCH = 32, 2
 class Drawn:
     """How commands are drawn: of which networks, ``each`` of how many, of how many ``layers``, of how many cycles."""
 
+    seed: int
     networks: tuple[str, ...]
     each: int
     layers: int
@@ -80,8 +81,9 @@ class Drawn:
 
 
 DRAWN = {
-    False: Drawn(PAPER, each=5, layers=2, most=100_000),
+    False: Drawn(20261129, PAPER, each=5, layers=2, most=100_000),
     True: Drawn(
+        20261130,
         ("mobilenet-v2", "transformer", "yolo-v3", "inception-v3", "transformer", "mobilenet-v2", "inception-v3",
          "yolo-v3"), each=10, layers=4, most=400_000,
     ),
@@ -126,7 +128,7 @@ def draw(path: Path, configs: Mapping[str, Config], each: int, with_all: bool) -
     passed over. ``with_all``: only layers and commands that need the generator's switches.
     """
     how = DRAWN[with_all]
-    about = {"command": f"{COMMAND} --draw{' --switched' * with_all}", "seed": SEED}
+    about = {"command": f"{COMMAND} --draw{' --switched' * with_all}", "seed": how.seed}
     kinds, strata, samples = Counter[str](), Counter[str](), list[Sample]()
     with bars() as progress:
         for number, name in enumerate(progress.track(how.networks, description="networks")):
@@ -138,7 +140,7 @@ def draw(path: Path, configs: Mapping[str, Config], each: int, with_all: bool) -
 
             wanted, tried = len(samples) + each, 0
             types = switched if with_all else drawn
-            for layer in layers_of(module_of(name), _example(name), kinds, f"{SEED} {name}", types):
+            for layer in layers_of(module_of(name), _example(name), kinds, f"{how.seed} {name}", types):
                 many = -(-(wanted - len(samples)) // max(1, how.layers - tried))
                 shape, module = alone(layer)
                 try:
@@ -146,7 +148,7 @@ def draw(path: Path, configs: Mapping[str, Config], each: int, with_all: bool) -
                 except (LoweringError, MappingError, PlanError):
                     continue
                 kinds[kind_of_layer(layer[1])] += 1
-                samples += sampled((name, layer[0]), network, many, strata, SEED, fits)
+                samples += sampled((name, layer[0]), network, many, strata, how.seed, fits)
                 tried += 1
                 if len(samples) >= wanted:
                     break
@@ -250,7 +252,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
                     )
         of = f"{part}_{given.preset}{'_switched' * given.switched}"
         found = figures(rows, of)
-        origin = provenance(COMMAND, preset(given.preset), SEED, source, *[SWITCHED] * given.switched)
+        seed = DRAWN[given.switched].seed if part == "commands" else SEED
+        origin = provenance(COMMAND, preset(given.preset), seed, source, *[SWITCHED] * given.switched)
         merge_results(Path(given.json), of, found, rows, origin)
         for figure, value in found.items():
             print(f"{figure}: {value}", flush=True)

@@ -58,7 +58,10 @@ class Flow:
 
 
 class Memory:
-    """Flows of both directions. Reads share a beat a cycle, writes another; all share the part's data bus."""
+    """Flows of both directions. Reads share a beat a cycle, writes another; all share the part's data bus.
+
+    Bursts under way let the bus fall behind for a while.
+    """
 
     def __init__(self, clock: Clock, config: Config):
         self.clock, self.config, part = clock, config, config.dram
@@ -71,6 +74,7 @@ class Memory:
         self._flows: list[Flow] = []
         self._since = 0
         self._version = 0
+        self._behind = self._grows = 0.0  # bus cycles that bursts under way wait for, and how many more they become
         self.bus_cycles = 0.0
         self.beats = {False: 0.0, True: 0.0}  # of reads, of writes
 
@@ -84,6 +88,7 @@ class Memory:
         """Let beats pass up to now."""
         elapsed = self.clock.now - self._since
         self._since = self.clock.now
+        self._behind = max(0.0, self._behind + self._grows * elapsed)
         for flow in self._flows:
             beats = min(flow.left, flow.rate * elapsed)
             flow.left -= beats
@@ -96,12 +101,17 @@ class Memory:
             _fill([flow for flow in self._flows if flow.write == write])
         wanted = sum(flow.rate * flow.bus for flow in self._flows)
         least = 1 - self.refresh * self.refresh_rate
-        if wanted > least:
+        room = min((OUTSTANDING * flow.weight * flow.bus for flow in self._flows), default=0.0) - self._behind
+        if wanted > least and room < 1:
             for flow in self._flows:
                 flow.rate *= least / wanted
+            wanted = least
+        self._grows = wanted - least
         self._version += 1
         if self._flows:
             cycles = min(ceil(flow.left / flow.rate - NEAR) for flow in self._flows)
+            if self._grows > 0:  # until the bursts under way are all behind
+                cycles = min(cycles, ceil(room / self._grows))
             version = self._version
             self.clock.call(self.clock.now + max(1, cycles), lambda: self._end(version))
 
