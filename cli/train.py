@@ -189,6 +189,9 @@ def train(
         raise SettingsError("; ".join(parts))
     port = line.port_of(device)
     several.check(settings, device, trace)
+    if several.follows:
+        several.take_part(settings, device)
+        return
     folder = RunFolder(output or Path("runs") / _name(settings, device, several))
     began = time.perf_counter()
     with folder.in_use():

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..host.console import screen
 from ..host.pipelines.counts import StepCounter
-from ..host.pipelines.plan import RUNNABLE, Plan
+from ..host.pipelines.plan import RUNNABLE, Plan, started
 from ..host.pipelines.schedules import CHUNKS
 from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import SettingsError, TrainSettings
@@ -38,7 +38,8 @@ class PipelineOptions:
         typer.Option(
             help="Accelerators that train the network together. Each has a part of its layers, a stage; a batch passes"
             " the stages in `--micro-batches`. Weights are those of one device with the same micro-batches, and so"
-            " are those with predicted gradients (`--variant`).",
+            " are those with predicted gradients (`--variant`). `torchrun --nproc-per-node 4 -m adagp train --devices 4"
+            " ...` has the devices in its processes, on one machine or on several.",
             min=1, max=64,
         ),
     ] = 1  # fmt: skip
@@ -90,6 +91,11 @@ class PipelineOptions:
         """The device that holds the whole network beside a pipeline; empty without one."""
         return "golden" if self.several else ""
 
+    @property
+    def follows(self) -> bool:
+        """True if torchrun has started this process, and another one is the first."""
+        return (started() or (0, 1))[0] > 0
+
     @cached_property
     def plan(self) -> Plan:
         """The pipeline, as the host knows it."""
@@ -102,7 +108,15 @@ class PipelineOptions:
         return {name: value for name, value in asdict(self).items() if name != "compare"}
 
     def check(self, settings: TrainSettings, device: str, trace: str | None) -> None:
-        """Raise SettingsError or PipelineError for options that don't go together."""
+        """Raise SettingsError or PipelineError for options that don't go together, or with torchrun."""
+        _, ranks = started() or (0, None)
+        if ranks not in (None, self.devices):
+            raise SettingsError(
+                f"--devices {self.devices}: torchrun has started {ranks} processes, and each has a device: give"
+                f" --devices {ranks}"
+            )
+        if ranks is not None and self.one_process:
+            raise SettingsError("--one-process: torchrun has started a process for each device")
         if not self.several:
             changed = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
             if changed:
@@ -131,7 +145,8 @@ class PipelineOptions:
         if self.compare:
             with screen.status("measuring one device"):
                 alone = one_device_cycles(settings, device, session.dataset)
-        how = "in one process" if self.one_process else f"in {self.devices} processes"
+        several = f"in {self.devices} processes" + " of torchrun" * bool(started())
+        how = "in one process" if self.one_process else several
         with screen.status(f"starting {self.devices} devices {how}"):
             team = self._team(job)
         try:
@@ -145,11 +160,21 @@ class PipelineOptions:
     def _team(self, job: "Job") -> "Team":
         from ..host.pipelines.ranks import OneProcess
 
+        if started():
+            from ..host.pipelines.torchrun import Torchrun
+
+            return Torchrun(job)
         if not self.one_process:
             from ..host.pipelines.processes import Processes
 
             return Processes(job)
         return OneProcess.of(job)
+
+    def take_part(self, settings: TrainSettings, device: str) -> None:
+        """Be a process of torchrun's after the first one, which shows progress and has the run's folder."""
+        from ..host.pipelines.torchrun import take_part
+
+        take_part(settings, self.plan, device)
 
     def check_checkpoint(self, folder: RunFolder) -> None:
         """Raise RunError if a run that goes on had other devices, schedule, cut or links: its cycles would be mixed."""

@@ -1,5 +1,6 @@
 """A pipeline as a user asks for it: devices, schedule, cut and links; all but the cut is checked first."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from .steps import PipelineError
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from .staged_network import Link
 
-__all__ = ["RUNNABLE", "PipelineFailure", "Plan"]
+__all__ = ["RUNNABLE", "PipelineFailure", "Plan", "started"]
 
 RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved", "chimera")
 """Schedules that train networks."""
@@ -78,6 +79,11 @@ class Plan:
         from .staged_network import Link
 
         return Link(self.latency, float("inf") if self.bytes_per_cycle is None else self.bytes_per_cycle)
+
+
+def started() -> tuple[int, int] | None:
+    """This process' rank and the number of ranks, if torchrun has started it."""
+    return (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])) if "TORCHELASTIC_RUN_ID" in os.environ else None
 
 
 class PipelineFailure(RuntimeError):

@@ -10,15 +10,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from itertools import count
 from typing import Any
 
 from torch import distributed
 
-from .distributed import RankNetwork, gathered
 from .job import Job, pipeline_sources
+from .orders import Orders, answered, followed, join, joined
 from .plan import PipelineFailure
-from .ranks import Rank
 from .steps import PipelineError
 from .watch import watched
 
@@ -30,8 +28,6 @@ QUIET = 3
 PATIENCE = timedelta(days=7)
 """Patience of gloo: processes of one machine close their connections when they end; others may wait for a long test."""
 _READY = "adagp/ready/{rank}"
-_ORDER = "adagp/order/{number}"
-_TAKEN = "adagp/order/{number}/{rank}"
 _GRACE = 5.0
 """Seconds that processes have to end by themselves."""
 
@@ -45,12 +41,11 @@ class Processes:
     def __init__(self, job: Job):
         self._others: list[subprocess.Popen] = []
         self._logs: list[int] = []
-        self._orders = 0
         self._usable = False
         self._device = job.open_device()  # builds a simulator before others look for it
         try:
             self._start(job)
-            self._rank = _joined(job, 0, self._device)
+            self._rank = joined(job, 0, self._device)
         except PipelineError as error:
             self._end()
             raise PipelineError(str(error).removeprefix("rank 0: ")) from None
@@ -61,7 +56,7 @@ class Processes:
 
     def _start(self, job: Job) -> None:
         size = job.plan.devices
-        self._store = store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
+        store = distributed.TCPStore(HOST, 0, size, is_master=True, wait_for_workers=False)
         threads = str(max(1, (os.cpu_count() or 1) // size))
         for rank in range(1, size):
             with tempfile.TemporaryFile() as log:
@@ -75,39 +70,19 @@ class Processes:
             with contextlib.suppress(BrokenPipeError):  # stays open: when it closes, that process ends
                 other.stdin.write(json.dumps({"rank": rank, "port": store.port, "job": job.to_dict()}).encode() + b"\n")
                 other.stdin.flush()
-        if (ended := self._await(_READY)) is not None:
+        self._orders = Orders(store, size, lambda rank: self._others[rank - 1].poll() is not None)
+        if (ended := self._orders.awaited(_READY)) is not None:
             raise PipelineFailure(f"rank {ended} of the pipeline didn't start: {self._last_line(ended)}")
         mine = pipeline_sources()
         for rank in range(1, size):
             if store.get(_READY.format(rank=rank)).decode() != mine:
                 raise PipelineError(f"rank {rank} of the pipeline has other code of adagp than rank 0")
-        _join(store, 0, size)
-
-    def _await(self, key: str, **fields: int) -> int | None:
-        """Wait until each other process has set its key in the store; returns the rank of one that ended instead."""
-        left = set(range(1, len(self._others) + 1))
-        while True:
-            left = {rank for rank in left if not self._store.check([key.format(rank=rank, **fields)])}
-            if not left:
-                return None
-            for rank in left:
-                if self._others[rank - 1].poll() is not None:
-                    return rank
-            time.sleep(0.002)
+        join(store, 0, size, PATIENCE)
 
     def _send(self, order: tuple | None) -> None:
-        """Send an order to all processes once all wait for it; raises PipelineFailure if one has ended.
-
-        Sent to a process that is just ending, gloo now and then waits for ever.
-        """
-        self._orders += 1
-        self._store.set(_ORDER.format(number=self._orders), "")
-        if (ended := self._await(_TAKEN, number=self._orders)) is not None:
+        """Send an order to all processes once all wait for it; raises PipelineFailure if one has ended."""
+        if (ended := self._orders.send(order)) is not None:
             raise PipelineFailure(f"rank {ended} of the pipeline has ended")
-        self._store.delete_key(_ORDER.format(number=self._orders))
-        for rank in range(1, len(self._others) + 1):
-            self._store.delete_key(_TAKEN.format(number=self._orders, rank=rank))
-        distributed.broadcast_object_list([order], src=0)
 
     def _watched(self) -> contextlib.AbstractContextManager[None]:
         """Let an order hang no longer than some time after a process has ended."""
@@ -119,7 +94,7 @@ class Processes:
         try:
             with self._watched():
                 self._send((name, arguments))
-                found = _answered(self._rank, 0, name, arguments)
+                found = answered(self._rank, 0, name, arguments)
         except (PipelineError, RuntimeError) as error:
             raise PipelineFailure(self._why(error)) from error
         self._usable = True
@@ -173,38 +148,9 @@ def follow(rank: int, port: int, job: Job) -> None:
     store.set(_READY.format(rank=rank), pipeline_sources())
     device = job.open_device()
     try:
-        _join(store, rank, job.plan.devices)
-        own = _joined(job, rank, device)
-        for number in count(1):
-            orders: list[Any] = [None]
-            with contextlib.suppress(RuntimeError):  # the first process has ended
-                store.wait([_ORDER.format(number=number)], PATIENCE)
-                store.set(_TAKEN.format(number=number, rank=rank), "")
-                distributed.broadcast_object_list(orders, src=0)
-            if orders[0] is None:
-                return
-            _answered(own, rank, *orders[0])
+        join(store, rank, job.plan.devices, PATIENCE)
+        followed(store, joined(job, rank, device), rank, lambda key: store.wait([key], PATIENCE))
     finally:
         if distributed.is_initialized():
             distributed.destroy_process_group()
         device.close()
-
-
-def _join(store: Any, rank: int, size: int) -> None:
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
-
-
-def _joined(job: Job, rank: int, device: Any) -> Rank:
-    """A process' part of the pipeline, with the network's first weights."""
-    given, options = job.arguments(device)
-    network = RankNetwork(*given, **options)
-    job.load(network)
-    return Rank(network, network.train)
-
-
-def _answered(own: Rank, rank: int, name: str, arguments: tuple) -> Sequence[Any]:
-    """The results of all processes for an order; raises PipelineError."""
-    if name != "train":
-        return gathered(rank, lambda: getattr(own, name)(*arguments))
-    share = own.train(*arguments)  # tells all others if it fails
-    return gathered(rank, lambda: share)

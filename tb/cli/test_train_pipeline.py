@@ -1,7 +1,10 @@
 """``adagp train --devices``: the bits of one device, a killed process, runs that go on, and what is refused."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from adagp.host.pipelines import job
@@ -9,6 +12,7 @@ from adagp.host.pipelines.training import PipelineTrainer
 from adagp.host.training.run_folder import RunFolder
 from adagp.spec.phases import GP
 from command_line import SMALL
+from torch import distributed
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -84,6 +88,32 @@ def test_predicted_gradients_have_the_bits_of_one_device_in_a_run_that_goes_on(a
     assert found.summary["weights_hash"] == one.summary["weights_hash"]
     rows = zip(found.log, one.log, strict=True)
     assert all([mine[name] for name in SAME] == [its[name] for name in SAME] for mine, its in rows)
+
+
+def test_processes_of_torchrun_have_the_bits_of_one_device(adagp, one_device, tmp_path, monkeypatch):
+    """This process is rank 0, and the store is that of torchrun's agent."""
+    store = distributed.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
+    told = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    for name, value in (told | {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_USE_AGENT_STORE": "True"}).items():
+        monkeypatch.setenv(name, value)
+    command, elsewhere = ("train", *SEVERAL, "-o", tmp_path / "run"), os.environ | {"RANK": "1"}
+    with subprocess.Popen([sys.executable, "-m", "adagp", *command], env=elsewhere, stderr=subprocess.PIPE) as other:
+        code, _, err = adagp(*command)
+        _, said = other.communicate(timeout=60)
+    assert (code, other.returncode, said) == (0, 0, b"") and "in 2 processes of torchrun" in err
+    assert RunFolder(tmp_path / "run").summary["weights_hash"] == one_device.summary["weights_hash"]
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    (("--devices", "4", "--micro-batches", "4"), "torchrun has started 2 processes, and each has a device: give --dev"),
+    ((), "--devices 1: torchrun has started 2 processes"),
+    (("--devices", "2", "--micro-batches", "4", "--one-process"), "--one-process: torchrun has started a process for"),
+])  # fmt: skip
+def test_mistakes_with_torchrun_are_told(adagp, tmp_path, monkeypatch, options, told):
+    for name, value in {"TORCHELASTIC_RUN_ID": "none", "RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    code, _, err = adagp("train", "-o", tmp_path / "run", "--device", "golden", *SMALL, *options)
+    assert code == 2 and told in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("options", "told"), [
