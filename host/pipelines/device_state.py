@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...spec.commands import Opcode
 from ..compiler.lowering import Layer
 from ..compiler.tensors import LOSS_GRADIENT, PREDICTOR, layer_tensor
 from ..devices.device import Device
@@ -37,14 +36,14 @@ class State:
 
 
 def from_devices(pipelined: Pipelined) -> State:
-    """The state that this process' devices have: of their layers, and exponents of the tensors that they write."""
+    """The state that this process' devices have: of their layers, and exponents of what they compute."""
     state = State({}, {}, {}, {})
     for worker in pipelined.workers:
         tensors = worker.compiled.slots[0]
         kept = _names(worker.compiled.layers)
         state.arrays.update({name: read_tensor(worker.device, tensors[name]) for name in kept})
         own = {name for name in tensors if name.startswith(f"{PREDICTOR}.")} if worker.place == 0 else set()
-        for name in {*kept, *_written(worker), *own}:
+        for name in {*kept, *_followed(worker), *own}:
             if tensors[name].number >= 0 and not name.startswith(LOSS_GRADIENT):
                 state.exponents[name] = worker.device.exponents(tensors[name].number)
         for name in {layer_tensor(layer, "scale") for layer in worker.compiled.layers} & {*worker.staged.source.scales}:
@@ -96,13 +95,15 @@ def _names(layers: Iterable[Layer]) -> list[str]:
     return [layer_tensor(layer, part) for layer in layers if layer.weighted for part in layer.state]
 
 
-def _written(worker: Worker) -> set[str]:
-    """Names of the tensors that a device's commands write."""
+def _followed(worker: Worker) -> set[str]:
+    """Names of the tensors whose exponents follow from maxima that a device sees.
+
+    A pooling's result shares the exponent of what it pools, which another device may have seen.
+    """
     found = set()
     for stage in {step.stage for step in worker.compiled.steps}:
         for what in (What.FORWARD, What.BACKWARD, What.UPDATE, What.LEARN, What.ADAM):
             for command in worker.staged.sections.of(what, stage):
-                found.add(command.numbers.get("out", command.operands["out"]))
-                if command.opcode == Opcode.MAXPOOL:
-                    found.add(command.operands["b"])
+                if command.fields.get("track"):
+                    found.add(command.numbers.get("out", command.operands["out"]))
     return found

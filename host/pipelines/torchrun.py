@@ -34,9 +34,9 @@ __all__ = ["Meeting", "Torchrun", "differences", "introduction", "take_part"]
 
 PATIENCE = timedelta(hours=12)
 """Patience of gloo with a machine that has stopped without closing its connections; no batch takes longer."""
-_READY = "adagp/ready/{rank}"
-_ANSWER = "adagp/answer"
-_ENDED = "adagp/ended/{rank}"
+_READY = "ready/{rank}"
+_ANSWER = "answer"
+_ENDED = "ended/{rank}"
 _GRACE = 3.0
 """Seconds that processes have to say that they have ended."""
 
@@ -50,8 +50,10 @@ class Meeting:
 
     @classmethod
     def told(cls) -> "Meeting":
-        """The meeting that torchrun's environment tells of."""
-        return cls(*next(rendezvous("env://", timeout=PATIENCE)))
+        """The meeting that torchrun's environment tells of; each restart has one of its own."""
+        store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return cls(distributed.PrefixStore(f"adagp/{restarts}", store), rank, size)
 
     def ended(self, rank: int) -> bool:
         """True if a process has said that it ends."""
@@ -97,7 +99,7 @@ class Meeting:
 
     def join(self, job: Job, device: Any) -> Rank:
         """Make the group, and this process' part of the pipeline; raises PipelineError for other first weights."""
-        join(distributed.PrefixStore("adagp/group", self.store), self.rank, self.size, PATIENCE)
+        join(distributed.PrefixStore("group", self.store), self.rank, self.size, PATIENCE)
         digests = gathered(self.rank, lambda: _digest(job))
         if other := [rank for rank, digest in enumerate(digests) if digest != digests[0]]:
             raise PipelineError(f"rank {other[0]} of the pipeline makes another network of the model than rank 0")
