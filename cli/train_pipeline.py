@@ -208,6 +208,8 @@ class PipelineOptions:
                 f" {100 * found['idle_share']:.1f} % are idle; {found['link_bytes_a_batch']:,.0f} bytes cross links"
             )
         print(f"speed-up over one device: {found['speedup']:.2f}, {found['speedup_is']}")
+        if cut := found["replica_saturations"]:
+            print(f"gradients of micro-batches that replicas may have cut: {cut:,}; one device may have other weights")
 
 
 ONE_DEVICE = PipelineOptions()

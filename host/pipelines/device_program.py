@@ -136,6 +136,12 @@ class Staged:
         """The place of the device that has a stage, in the replica that a micro-batch passes."""
         return self.schedule.places[self.schedule.replica_of(micro_batch), stage].forward
 
+    def parts(self, step: Step) -> list[tuple[str, int]]:
+        """The gradients that a replica has kept apart until an update, by name and micro-batch."""
+        sums = self.sums.get(step.stage, []) if step.replica else []
+        return [(command.operands["c"], command.micro_batch) for command in sums
+                if command.operands["c"].endswith(".gradient_part")]  # fmt: skip
+
     def _part(self, commands: list[Command], micro_batch: int) -> Sections:
         """The commands of a micro-batch."""
         if self.schedule.replica_of(micro_batch):

@@ -12,7 +12,10 @@ from .device_state import State, from_devices, to_devices
 from .job import Job
 from .staged_network import Pipelined, Ran, StagedNetwork
 
-__all__ = ["Batch", "OneProcess", "Rank", "Share", "Team"]
+__all__ = ["REPLICAS_CUT", "Batch", "OneProcess", "Rank", "Share", "Team"]
+
+REPLICAS_CUT = "replica_saturations"
+"""Counter of the gradients that a replica may have cut, and one device not."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class Rank:
         self._train(batch.x_NCHW, loss, calibrate=batch.calibrate, phase=batch.phase, follows=batch.follows)
         share.ran, share.clock, share.sent_bytes = network.ran, network.clock, network.sent_bytes
         for worker in network.workers:
-            share.counters.append(worker.device.counters(batch.phase))
+            more = {REPLICAS_CUT: worker.saturated} if network.staged.schedule.replicas > 1 else {}
+            share.counters.append(worker.device.counters(batch.phase) | more)
             worker.device.reset_counters()
         return share
 

@@ -16,7 +16,7 @@ from ..training.settings import TrainSettings
 from ..training.trainer import Trainer
 from .device_state import State, from_network, to_network
 from .expected import Expected
-from .ranks import Batch, Share, Team
+from .ranks import REPLICAS_CUT, Batch, Share, Team
 from .trace import DeviceTimeline
 
 __all__ = ["PipelineTrainer", "one_device_cycles"]
@@ -157,6 +157,7 @@ class PipelineTrainer(Trainer):
         return {
             **whole, "phases": phases, "speedup": speedup, "speedup_is": kind, "one_device_cycles": alone,
             "expected_speedup": expects, "stages": [asdict(row) for row in self.expected.stages],
+            "replica_saturations": counters.get(REPLICAS_CUT, 0),
         }  # fmt: skip
 
     def _shares(self, counters: Mapping[str, int], batches: int) -> dict:

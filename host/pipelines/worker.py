@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...spec.config import Config
+from ...spec.numerics import operand_max
 from ...spec.phases import GP, WARMUP
 from ...spec.registers import Status
 from ..compiler.compiler import ON_CHIP
@@ -74,6 +75,7 @@ class Worker:
     compiled: layers, memory and programs
     gradient_state: the device's copy of the predictor, if there is one
     done: steps of the batch that have been run
+    saturated: gradients of the batch that a replica may have cut as it kept them apart, see :mod:`.replicas`
     """
 
     def __init__(self, staged: Staged, place: int, device: Device):
@@ -81,7 +83,7 @@ class Worker:
         self.compiled: DeviceProgram = staged.devices[place]
         held = StatePart(staged.config, staged.source, self.compiled.slots[0], self.compiled.copies)
         self.gradient_state: GradientState = gradient_state(held)
-        self.done = 0
+        self.done = self.saturated = 0
         self._steps: Sequence[Step] = ()
 
     def memory(self, micro_batch: int = 0) -> Memory:
@@ -113,7 +115,7 @@ class Worker:
         if phase == GP:
             assert self.compiled.gp is not None, "there is no source of gradients for GP"
             self._program, self._steps = self.compiled.gp, self.compiled.gp_steps
-        self._calibrate, self._loss, self._phase, self.done = calibrate, loss, phase, 0
+        self._calibrate, self._loss, self._phase, self.done, self.saturated = calibrate, loss, phase, 0, 0
         self._results: dict[int, list[np.ndarray]] = {}
 
     @property
@@ -147,6 +149,14 @@ class Worker:
         before = self.device.counters(self._phase)["cycles"]
         return self._run(), self.device.counters(self._phase)["cycles"] - before
 
+    def cut(self, step: Step) -> int:
+        """The number of gradients kept apart until an update that may have been cut: an element is at the limit."""
+        limit, found = operand_max(self.staged.config.operand_width), 0
+        for name, micro_batch in self.staged.parts(step):
+            mantissas = read_tensor(self.device, self.compiled.tensors(micro_batch)[name])
+            found += int(np.abs(mantissas.astype(np.int64)).max()) >= limit
+        return found
+
     @property
     def exponents(self) -> dict[int, int]:
         """Exponents, by number, that follow from the maxima that this device's micro-batches have."""
@@ -177,6 +187,8 @@ class Worker:
             write_loss_gradients(self.memory(step.micro_batch), device, gradients)
         exchanged = [] if self._calibrate else self.staged.exchange.sent(step)
         held = [self._exponent(name) for name, _ in exchanged]  # the end of a batch changes them
+        if step.what is What.UPDATE and not self._calibrate:
+            self.saturated += self.cut(step)
         if self.done:
             device.resume()
         else:

@@ -13,9 +13,10 @@ from adagp.host.compiler.tensors import layer_tensor
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
 from adagp.host.pipelines.cutting import balanced, cut_at
+from adagp.host.pipelines.device_state import from_devices
 from adagp.host.pipelines.refusals import check_replicas
 from adagp.host.pipelines.staged_network import Link, StagedNetwork
-from adagp.host.pipelines.steps import PipelineError, What
+from adagp.host.pipelines.steps import PipelineError, Step, What
 from adagp.host.pipelines.timing import timed
 from adagp.host.pipelines.worker import Worker
 from adagp.spec.phases import BP, GP, WARMUP
@@ -191,6 +192,14 @@ def test_a_cut_can_be_named():
     assert found == [weights for weights, _ in expected_of("plain")]
 
 
+def test_a_pooled_result_has_the_exponent_of_the_device_that_sees_its_maxima():
+    """A checkpoint has one exponent for both, and only the convolution's device follows it."""
+    pipeline = staged("plain", "gpipe", cut=["4.MaxPool2d"])
+    pipeline.load_state(made("plain").state_dict())
+    found = from_devices(pipeline).exponents
+    assert "2.Conv2d.output" in found and "4.MaxPool2d.output" not in found
+
+
 @pytest.mark.parametrize(("changes", "error", "message"), [
     ({"devices": 7}, PipelineError, "stages = 7 must satisfy 1 <= stages <= 6, the network's layers"),
     ({"micro_batches": 5}, LoweringError, "micro_batches = 5 must be at least 1 and divide the batch of 12"),
@@ -221,7 +230,10 @@ def test_replicas_that_cannot_be_or_differ_are_told():
         check_replicas(pipeline.staged.schedule, {"part": layer})
     pipeline.load_state(made("plain").state_dict())
     pipeline.weights_hash()
-    second = pipeline.workers[-1]
+    second, update = pipeline.workers[-1], Step(What.UPDATE, 0, None, 0, replica=1)
+    name, micro_batch = pipeline.staged.parts(update)[1]
+    second.device.write(second.compiled.tensors(micro_batch)[name].address, np.array([-32767], np.int16))
+    assert second.cut(update) == 1
     second.device.write(second.compiled.slots[0][layer_tensor(layer, "momentum")].address, np.ones(1, np.int32))
     with pytest.raises(PipelineError, match=r"0\.Conv2d: the replicas have different weights"):
         pipeline.weights_hash()
