@@ -48,7 +48,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
                 design = Design(replace(base, **fields))
                 for family, resources in RESOURCES.items():
                     (found,) = flow.run(family, [design], flow.Options(jobs=given.jobs), report)
-                    kept = {key: value for key, value in found.items() if key not in ("folder", "placed")}
+                    kept = {key: value for key, value in found.items() if key not in ("folder", "placed", "blocks")}
                     details.append({"switches": list(switches), **kept})
                     for resource in resources:
                         figures[f"{resource}_{family}_{variant}_{label}"] = found["resources"][resource]

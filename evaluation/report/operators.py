@@ -22,7 +22,9 @@ from ...host.compiler.partition import Partition
 from ...spec.config import SWITCHES, Config
 from ...spec.presets import preset
 from ..checkout import require_checkout
+from ..instruments.results import FOLDER
 from .reference import table
+from .switch_areas import switch_areas
 
 __all__ = ["EXAMPLES", "PATH", "REFUSED", "Example", "page", "place"]
 
@@ -219,6 +221,7 @@ def page() -> str:
     for subject, examples in EXAMPLES.items():
         rows = [_row(example, designs) for example in examples]
         parts.append(f"## {subject}\n\n{table(('operator', 'computed by', 'reason'), rows)}")
+    parts += filter(None, [switch_areas(FOLDER)])
     parts.append(f"{REFUSED_HEAD}\n\n{table(('operator', 'message'), map(_refusal, REFUSED))}")
     return "\n\n".join(parts) + "\n"
 
