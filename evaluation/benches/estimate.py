@@ -63,7 +63,7 @@ WORK = Path("build/bench_estimate")
 SAMPLES = {with_all: Path(__file__).with_name(f"estimate_commands{'_switched' * with_all}.json")
            for with_all in (False, True)}  # fmt: skip
 """The drawn commands; those of True need the generator's switches."""
-BATCHES_OF = ("vgg-small", "lenet")
+BATCHES_OF = ("vgg-small", "lenet", "digits-cnn", "mlp")
 SHAPE, CLASSES, BATCH, SEED = (3, 16, 16), 10, 4, 20261129
 DRAWN_SIDE, DRAWN_BATCH = 32, 2
 """Images of the networks whose commands are drawn; SIDES has other sides."""

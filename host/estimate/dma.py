@@ -81,6 +81,7 @@ class Fill:
             flow, moved = self._moves.flow(d, False, owner)
             yield self._asked.room
             self._asked.put((d, flow, self._clock.now + WALK_CYCLES))
+            self._moves.memory.asked += round(flow.left)
             yield max(moved.bursts, 1) if moved.bursts < 16 else 16  # the rest pass as beats come
 
     def _data(self) -> Process:
@@ -90,6 +91,7 @@ class Fill:
             yield SETUP_CYCLES + -(-d.get("clear", 0) // self._config.banks)
             if flow.left:
                 yield asked + self._moves.memory.latency - self._clock.now
+                self._moves.memory.asked -= round(flow.left)
                 yield flow
             if d.get("ready"):
                 pad = _pad(d)

@@ -12,8 +12,6 @@ __all__ = ["Flow", "Memory"]
 REQUEST_CYCLES = 8
 """Cycles of a burst on its way: skid and grant of the arbiter, the port's register, the controller's acceptance, and
 the first beat's way back through the arbiter's skid. Measured on a fill whose part answers at once."""
-HELD = 0.5
-"""A chunk of the update unit keeps its room after its last beat, half as long as its beats take (update/reader.py)."""
 NEAR = 1e-6
 """Beats below which a flow is over; rates are quotients."""
 
@@ -22,12 +20,14 @@ class Flow:
     """Beats under way; a process that yields it goes on when they have passed.
 
     ``cap``: most beats a cycle. ``weight``: beats of a burst, as the arbiter lets bursts pass in turn. ``window``: most
-    beats that are asked for at a time, if they are few; then they queue up after those that others asked for.
+    beats that are asked for at a time, if they are few; then they queue up after those that others asked for. With
+    ``single`` a burst is asked for once the one before has passed, and queues up too.
     """
 
     def __init__(
-        self, memory: "Memory", moved: Traffic, write: bool, inside: bool = False, cap: float = 1.0, window: int = 0
-    ):
+        self, memory: "Memory", moved: Traffic, write: bool, inside: bool = False, cap: float = 1.0, window: int = 0,
+        single: bool = False,
+    ):  # fmt: skip
         beats = max(moved.beats, 1)
         self.memory, self.write, self.left = memory, write, float(moved.beats)
         self.weight = beats / max(moved.bursts, 1)
@@ -36,17 +36,20 @@ class Flow:
         under_way = OUTSTANDING * self.weight / (memory.round_trip + self.weight)
         refreshed = 1.0 if inside else 1 - max(0.0, memory.refresh - OUTSTANDING * self.weight) * memory.refresh_rate
         self.cap = min(cap, under_way, refreshed)
-        self.rate, self.window = 0.0, window
+        self.rate, self.window, self.single = 0.0, window, single
         self.process: Process | None = None
 
     def most(self, others: "list[Flow]") -> float:
         """Most beats a cycle beside other flows of the direction."""
+        if self.single and others:  # which have as many under way as there may be
+            ahead = sum(min((OUTSTANDING - 1) * other.weight, other.left) for other in others)
+            return self.weight / (self.weight / self.cap + ahead)
         if not self.window or not others:
             return self.cap
-        ahead = sum(min(OUTSTANDING * other.weight, other.left) for other in others)
+        ahead = sum(min(OUTSTANDING * other.weight, other.left + self.memory.asked) for other in others)
         turns = self.window / 2 / self.weight * sum(other.weight for other in others)  # while half of it passes
-        own = self.window / 2 * (1 + HELD)
-        return min(self.cap, self.window / (self.memory.round_trip + ahead + turns + own))
+        # A chunk keeps its room until its weights are taken; meanwhile the rest of the other one comes.
+        return min(self.cap, self.window / (self.memory.round_trip + ahead + turns + self.window))
 
     def take(self, process: Process) -> int | None:
         """Begin to flow for a process."""
@@ -71,6 +74,8 @@ class Memory:
         self.round_trip = self.latency
         self.refresh = part.refresh_ns * hz / 1e9
         self.refresh_rate = 1e9 / (part.refresh_interval_ns * hz) if part.refresh_interval_ns else 0.0
+        self.asked = 0
+        """Beats of reads that fill has asked for and whose flows haven't begun."""
         self._flows: list[Flow] = []
         self._since = 0
         self._version = 0

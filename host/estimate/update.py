@@ -150,7 +150,7 @@ class Update:
         moved = self._moved(command, arrays, first, count)
         if write:  # its pauses are spread over it, as the part has room for its bursts
             pauses = moved.segments * WRITE_CYCLES + (moved.bursts - moved.segments) * AGAIN_CYCLES
-            return Flow(self._memory, moved, write, cap=moved.beats / (moved.beats + pauses))
+            return Flow(self._memory, moved, write, cap=moved.beats / (moved.beats + pauses), single=True)
         window = SLOTS * moved.beats // -(-count // chunk_weights(self._config))
         return Flow(self._memory, moved, write, window=window)
 
