@@ -71,7 +71,7 @@ DRAWN_SIDE, DRAWN_BATCH = 32, 2
 
 @dataclass(frozen=True)
 class Drawn:
-    """How commands are drawn: of which networks, ``each`` of how many, of how many ``layers``, of how many cycles."""
+    """A draw of commands: ``each`` of every network, from some ``layers`` of it, of ``most`` cycles at most."""
 
     seed: int
     networks: tuple[str, ...]

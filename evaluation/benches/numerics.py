@@ -204,7 +204,7 @@ def _seeds(text: str) -> range:
 
 
 def _tuned(path: Path, name: str) -> dict | None:
-    """How the results' learning rate of a case was found; None if they don't have the case."""
+    """The tuning of a case's learning rate in the results; None if they don't have the case."""
     known = json.loads(path.read_text())["details"] if path.exists() else {}
     return known[name]["details"]["tuning"] if name in known else None
 

@@ -187,12 +187,12 @@ def take_part(settings: TrainSettings, plan: Plan, device: str) -> None:
 
 
 def introduction(settings: TrainSettings, plan: Plan, device: str) -> dict:
-    """What a process tells the first one of itself."""
+    """The facts that a process tells the first one of itself."""
     return {"sources": pipeline_sources(), "settings": settings.to_dict(), "plan": asdict(plan), "device": device}
 
 
 def differences(mine: dict, theirs: dict) -> str:
-    """What a process has other than the first one, by their introductions; empty if nothing.
+    """The differences of a process to the first one, by their introductions; empty if there are none.
 
     The folder of a data set may be another, since the first process alone reads it.
     """
