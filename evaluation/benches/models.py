@@ -8,8 +8,8 @@ all that its switches can build. Then come a batch of BP and, where gradients ar
 ``hash_equal_*``: after each the simulated machine and the golden model have the same weights, momenta, exponents and
 state of host islands, and others than before. ``device_share_*``, ``cycles_bp_*``: of a BP batch of the baseline
 design; ``cycles_gp_*``, ``cycles_bp_max_*``: of batches of MAX. These cycles say no speed-up: a batch of
-backpropagation of two images takes MAX up to 2.8 times as long as the baseline, since its predictor learns as much from
-two images as from many. Each row names the commit and the hardware that it is of.
+backpropagation of two images takes MAX longer than the baseline, since its predictor learns as much from two images as
+from many. Each row names the commit and the hardware that it is of.
 
 A design of a network that is finished is kept in ``build/bench_models``, and a network that is finished is in the
 results: a bench that was stopped goes on after the last one. A network that can't be measured, or whose hashes differ,
