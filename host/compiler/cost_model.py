@@ -29,7 +29,7 @@ CLASS_CYCLES = 450
 """Sequencer: setup of one residue class."""
 GAP_CYCLES = 24
 """Array: pause between two tiles."""
-ADDING_CYCLES = 4
+ADDING_CYCLES = 5
 """Accumulator: a word is added to again after this many cycles or more."""
 RUN_CYCLES = 2
 """Store: pause between two runs."""
@@ -40,8 +40,8 @@ EXPOSED = 0.01
 
 
 def shortest_pass(config: Config) -> int:
-    """Least cycles of a pass: the stationary operands of the next are loaded, after the rows have taken its own."""
-    return config.cols + max(config.rows - 1, ADDING_CYCLES)
+    """Least cycles of a pass: the stationary operands of the next are loaded, from the cycle after its begin on."""
+    return max(config.cols + 1, ADDING_CYCLES)
 
 
 def _of_parts(method):

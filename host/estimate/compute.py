@@ -49,15 +49,14 @@ class Passes:
 def passes(config: Config, d: Mapping[str, int]) -> Passes:
     """The passes of a GEMM's descriptor, one for each group of ``rows`` and each stationary tile of ``cols``.
 
-    A pass lasts until the next tile is loaded, which begins a ``gap`` after the pass and takes a cycle a column.
+    A pass lasts until the next tile is loaded, which begins a cycle after the pass and takes a cycle a column.
     """
-    gap = max(config.rows - 1, Accumulator.latency - 1)
     stream, held = (d["n_b"], d["n_a"]) if d.get("swap") else (d["n_a"], d["n_b"])
     groups, tiles = -(-d["n_k"] // config.rows), -(-held // config.cols)
     rest = held - (tiles - 1) * config.cols
 
     def before(columns: int) -> int:
-        return max(stream, gap + columns)
+        return max(stream, columns + 1, Accumulator.latency)
 
     within = (tiles - 2) * before(config.cols) + before(rest) if tiles > 1 else 0
     between = before(config.cols if tiles > 1 else rest)

@@ -1,10 +1,11 @@
 """The systolic array: rows of PEs share a stream operand, columns sum."""
 
-from amaranth import Module, Signal, signed
+from amaranth import Module, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
+from ..lib.delay import delayed
 from .pe import PE
 
 __all__ = ["Array"]
@@ -13,8 +14,8 @@ __all__ = ["Array"]
 class Array(wiring.Component):
     """``rows`` x ``cols`` weight-stationary PEs; a pipeline that never stalls.
 
-    Row i sees its element of a stream vector i cycles after row 0, in all columns at once, so the psums of all columns
-    leave in the same cycle.
+    Row i sees its element of a vector i cycles after row 0, in all columns at once, so the psums of all columns leave in
+    the same cycle. Stationary vectors are delayed alike, so a tile is loaded while the one before still goes down.
 
     Members
     -------
@@ -33,12 +34,11 @@ class Array(wiring.Component):
     ----------
     latency
         cycles from ``stream`` to ``psum``
-    swap_cycles
-        cycles from ``swap`` until columns may be loaded again
 
     Timing
     ------
-    Latency ``rows - 1 + PE.latency``; a vector a cycle.
+    Latency ``rows - 1 + PE.latency``; a vector a cycle. A column may be loaded in the cycle of ``swap`` for the next
+    one, and until the cycle before ``swap`` for this one.
     """
 
     def __init__(self, config: Config):
@@ -49,27 +49,20 @@ class Array(wiring.Component):
         })  # fmt: skip
         self.config = config
         self.latency = config.rows - 1 + PE.latency
-        self.swap_cycles = config.rows - 1
 
     def elaborate(self, platform):
         m = Module()
         above = [0] * self.config.cols
-        swap = self.swap
+        swap, load = self.swap, self.load
         for row in range(self.config.rows):
-            stream = self.stream[row]
-            for stage in range(row):
-                delayed = Signal(signed(self.config.operand_width), name=f"stream_r{row}_s{stage}", reset_less=True)
-                m.d.sync += delayed.eq(stream)
-                stream = delayed
+            stream, stationary = (delayed(m, vector[row], row, reset=False) for vector in (self.stream, self.stationary))
             for col in range(self.config.cols):
                 m.submodules[f"pe_r{row}_c{col}"] = pe = PE(self.config)
                 m.d.comb += [
-                    pe.stationary.eq(self.stationary[row]), pe.load.eq(self.load[col]),
+                    pe.stationary.eq(stationary), pe.load.eq(load[col]),
                     pe.swap.eq(swap), pe.stream.eq(stream), pe.i_psum.eq(above[col]),
                 ]  # fmt: skip
                 above[col] = pe.o_psum
-            travelled = Signal(name=f"swap_r{row}")
-            m.d.sync += travelled.eq(swap)
-            swap = travelled
+            swap, load = delayed(m, swap, 1), delayed(m, load, 1)
         m.d.comb += [self.psum[col].eq(above[col]) for col in range(self.config.cols)]
         return m

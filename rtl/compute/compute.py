@@ -91,7 +91,7 @@ class Compute(wiring.Component):
         config = self.config
         fetch_a, fetch_b = Im2col(config, config.a_depth), Im2col(config, config.b_depth)
         array, accumulator, pool = Array(config), Accumulator(config), Pool(config)
-        m.submodules.feeder = feeder = Feeder(config, max(array.swap_cycles, Accumulator.latency - 1))
+        m.submodules.feeder = feeder = Feeder(config, Accumulator.latency)
         for (name, block, wanted, hold), reset in zip((
             ("fetch_a", fetch_a, fetch_a.busy, 1),
             ("fetch_b", fetch_b, fetch_b.busy, 1),

@@ -22,8 +22,8 @@ class Feeder(wiring.Component):
 
     Parameters
     ----------
-    gap
-        least cycles from a pass's begin to the loading of a tile
+    apart
+        least cycles from a pass's begin to the next one's, 3 or more
 
     Members
     -------
@@ -48,13 +48,14 @@ class Feeder(wiring.Component):
 
     Timing
     ------
-    Combinational from vector to array; ``stream`` is ready whether or not a vector is there. Passes begin at least
-    ``gap`` + 1 cycles apart, and follow each other without a pause if they have ``gap`` + cols vectors or more.
+    Combinational from vector to array; ``stream`` is ready whether or not a vector is there. A tile is loaded from the
+    cycle after a pass's begin on, so passes follow each other without a pause if they have ``apart`` vectors or more,
+    and more than the next one's tile.
     """
 
     MACS_LATENCY = 2
 
-    def __init__(self, config: Config, gap: int):
+    def __init__(self, config: Config, apart: int):
         vector = data.ArrayLayout(signed(config.operand_width), config.rows)
         super().__init__({
             "gemm": In(stream.Signature(GemmLayout)),
@@ -66,11 +67,12 @@ class Feeder(wiring.Component):
             "busy": Out(1),
         })  # fmt: skip
         self.config = config
-        self.gap = gap
+        self.apart = apart
 
     def elaborate(self, platform):
         m = Module()
         loaded, loads, columns = self._load(m)
+        settled = self._settle(m)
         gemm = Signal(GemmLayout)
         opened, overwrite, in_pass, half = (Signal(name=name) for name in ("opened", "overwrite", "in_pass", "half"))
         pass_columns = Signal.like(columns)
@@ -80,7 +82,7 @@ class Feeder(wiring.Component):
 
         m.d.comb += [
             need_half.eq(gemm.first & ~opened),
-            self.undrained.eq(self.busy & self.stream.valid & (in_pass | loaded) & ~may),
+            self.undrained.eq(self.busy & self.stream.valid & (in_pass | (loaded & settled)) & ~may),
             self.active.eq(may & self.stream.valid),
             self.stream.ready.eq(may), self.stream_data.eq(vector.data),
             self.swap.eq(self.active & ~in_pass), self.acc_free.take.eq(self.active & need_half),
@@ -91,7 +93,7 @@ class Feeder(wiring.Component):
         ]  # fmt: skip
         # From the state of the next cycle, with or without a vector in this one, which is known late. A half counts as
         # free if it was free a cycle before: the next pass comes long after a half is taken.
-        free, tile = self.acc_free.avail, loads | loaded
+        free, tile = self.acc_free.avail, (loads | loaded) & settled
         opens = self.gemm.valid & (free | ~self.gemm.payload.first)
         goes_on = (~vector.end_pass | (tile & in_pass)) & (~vector.end_walk | opens)
         waits = (in_pass | tile) & Mux(self.busy, free | ~need_half, opens)
@@ -124,11 +126,9 @@ class Feeder(wiring.Component):
         loads = Signal()
         columns = Signal(range(self.config.cols + 1))
         column = Signal(self.config.cols, init=1)
-        travelling = Signal(range(self.gap + 1))
-        free = Signal(init=1)  # no tile is loaded, and none travels
         taken = self.stationary.valid & self.stationary.ready
         m.d.comb += [
-            self.stationary.ready.eq(free),
+            self.stationary.ready.eq(~loaded),
             self.load_data.eq(self.stationary.payload.data),
         ]
         with m.If(taken):
@@ -138,9 +138,17 @@ class Feeder(wiring.Component):
                 m.d.sync += columns.eq(1)
         m.d.comb += loads.eq(taken & (column[-1] | self.stationary.payload.end_pass))
         with m.If(loads):
-            m.d.sync += [loaded.eq(1), column.eq(1), free.eq(0)]
-        with m.If(travelling != 0):
-            m.d.sync += [travelling.eq(travelling - 1), free.eq(travelling == 1)]
+            m.d.sync += [loaded.eq(1), column.eq(1)]
         with m.If(self.swap):
-            m.d.sync += [loaded.eq(0), travelling.eq(self.gap - 1), free.eq(self.gap == 1)]
+            m.d.sync += loaded.eq(0)
         return loaded, loads, columns
+
+    def _settle(self, m):
+        """Count the cycles from a pass's begin; returns whether another may begin in the next cycle."""
+        settling = Signal(range(self.apart - 1))
+        settled = Signal(init=1)
+        with m.If(settling != 0):
+            m.d.sync += [settling.eq(settling - 1), settled.eq(settling == 1)]
+        with m.If(self.swap):
+            m.d.sync += [settling.eq(self.apart - 2), settled.eq(0)]
+        return settled

@@ -30,8 +30,8 @@ __all__ = []
 # What is assumed of descriptors (something to reduce, taps, GEMMs in turn, something to drain) no job proves of the
 # sequencer: tb/support/descriptor_grammar.py checks it wherever tests have descriptors.
 
-GAP = 4
-"""As the machine's feeder has it, or so: any gap must do."""
+APART = 5
+"""Cycles from a pass to the next one, as the machine's feeder has it, or so: any number must do."""
 DEPTHWISE = replace(CONFIG, depthwise=True)
 NORM = replace(CONFIG, batch_norm=True)
 CLAMPS = replace(CONFIG, clamps=True)
@@ -82,15 +82,20 @@ def _operand(h):
     h.cover("free", h.dut.free)
 
 
-@job("feeder", lambda: Feeder(CONFIG, GAP), cut=DATA)
+@job("feeder", lambda: Feeder(CONFIG, APART), cut=DATA)
 def _feeder(h):
     bind_streams(h)
     bind_tokens(h)
     vector = h.dut.stream
     h.assume("stream: a walk ends with a pass", ~(vector.valid & vector.p.end_walk) | vector.p.end_pass)
     feeder_rule(h, "")
-    h.prove(f"travelling: at most {GAP - 1}", h.signal("travelling") < GAP)
-    h.cover("travelling: arrives", (h.before(h.signal("travelling")) == 1) & (h.signal("travelling") == 0))
+    h.prove(f"settling: at most {APART - 2}", h.signal("settling") < APART - 1)
+    h.prove("settled: while nothing is counted", h.signal("settled") == (h.signal("settling") == 0))
+    h.cover("settling: ends", (h.before(h.signal("settling")) == 1) & (h.signal("settling") == 0))
+    lately = [h.before(h.dut.swap)]
+    while len(lately) < APART - 1:
+        lately.append(h.before(lately[-1]))
+    h.prove(f"swap: passes begin at least {APART} cycles apart", ~(h.dut.swap & Cat(lately).any()))
     h.prove(f"columns: at most {CONFIG.cols}", h.signal("columns") <= CONFIG.cols)
     h.cover(f"columns: {CONFIG.cols}", h.signal("columns") == CONFIG.cols)
     column = h.signal("column")

@@ -42,11 +42,12 @@ def walks_end_rule(h: Harness, path: str, operand: Im2col) -> None:
 def feeder_rule(h: Harness, path: str) -> None:
     """The registers of the feeder at ``path`` say what holds."""
     feeder = h.block(path.rstrip("."))
-    may, in_pass, loaded, need_half, opened = (
-        h.signal(path + name) for name in ("may", "in_pass", "loaded", "need_half", "opened"))  # fmt: skip
+    may, in_pass, loaded, settled, need_half, opened = (
+        h.signal(path + name) for name in ("may", "in_pass", "loaded", "settled", "need_half", "opened"))  # fmt: skip
     h.prove("in_pass: in a GEMM that has taken a vector", ~in_pass | (feeder.busy & opened))
-    h.prove("may: a GEMM, a tile and, where one is opened, a half that was free the cycle before",
-            may == (feeder.busy & (in_pass | loaded) & (~need_half | h.before(feeder.acc_free.avail))))  # fmt: skip
+    tile = in_pass | (loaded & h.before(settled, 1))
+    h.prove("may: a GEMM, a tile that may begin and, where one is opened, a half that was free the cycle before",
+            may == (feeder.busy & tile & (~need_half | h.before(feeder.acc_free.avail))))  # fmt: skip
 
 
 def accumulator_rule(h: Harness) -> None:
