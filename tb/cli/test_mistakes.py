@@ -65,8 +65,9 @@ MISTAKES = {
     "schedule": (("train", "--schedule", "warm"), "schedule = 'warm' must be one of constant, cosine, step"),
     "variant": (("train", "--variant", "best"), "variant = 'best' must be one of baseline, low, efficient, max"),
     "dataflow": (("train", "--dataflow", "os"), "dataflow = 'os' must be one of free, ws, is"),
-    "dataflow of compile": (("compile", "--dataflow", "rs"), "dataflow = 'rs' must be one of free, ws, is"),
-    "dataflow of estimate": (("estimate", "--dataflow", "WS"), "dataflow = 'WS' must be one of free, ws, is"),
+    "dataflow of compile": (("compile", "--dataflow", "is_"), "dataflow = 'is_' must be one of free, ws, is"),
+    "dataflow without hardware": (("train", "--dataflow", "rs"), "is; 'rs' is a model without hardware, for adagp"),
+    "dataflow of estimate": (("estimate", "--dataflow", "WS"), "dataflow = 'WS' must be one of free, ws, is, rs"),
     "source": (("train", "--variant", "low", "--gradient-source", "none"), "gradient_source = 'none' must be one of"),
     "source of the baseline": (
         ("train", "--gradient-source", "zero"),
