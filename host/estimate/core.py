@@ -111,7 +111,7 @@ class Core:
     def _shape(self, task: Task) -> Shape:
         """A task's descriptors; kept if what repeats is left out."""
         if self._known is None:
-            return Shape(*raw_sequence(self.config, task.task), task.owner, [], task.work)
+            return Shape(*raw_sequence(self.config, task.task), task.owner, [], work=task.work)
         key = (self._like, task.work, task.owner[0], *task.key(self._moves.block, self._moves.window))
         known = self._known
         return known.shapes.get(key) or known.add(key, *raw_sequence(self.config, task.task), task.owner, task.work)

@@ -80,11 +80,11 @@ class Shape:
     cycles: int
     owner: tuple[str, Places]
     runs: list[Run]
-    work: Work | None = None
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
     marks: dict[int, Mark] = field(default_factory=dict)
     last: dict[tuple[int, ...], int] = field(default_factory=dict)
     contents: dict[tuple[int, int], Content] = field(default_factory=dict)
+    work: Work | None = None
 
     def learn(self, marks: dict[int, Mark]) -> None:
         """Keep marks of a command, if they are more than there are; the last descriptors are to run all the same."""
@@ -109,7 +109,7 @@ class Known:
             self.size = 0
         self.size += len(pushes)
         numbers = kinds(pushes)
-        self.shapes[key] = Shape(pushes, cycles, owner, runs(numbers), work, _ends(pushes, numbers))
+        self.shapes[key] = Shape(pushes, cycles, owner, runs(numbers), _ends(pushes, numbers), work=work)
         return self.shapes[key]
 
 
