@@ -1,10 +1,12 @@
 """The anchor of the row-stationary model: the published tables add up, and how the model stands to them."""
 
 import json
+from pathlib import Path
 
 import pytest
 from adagp.evaluation.benches import eyeriss
 
+COMMITTED = Path(__file__).parents[3] / "results" / "eyeriss.json"
 PUBLISHED = {"alexnet": (2.66, 103.5, 115.3, 0.6874), "vgg16": (46.04, 3755.2, 4309.5, 0.318)}
 """Of a batch: billions of products, milliseconds of processing and of all, the sums that the tables print; and what
 part of the peak this is."""
@@ -14,7 +16,8 @@ def test_the_model_beside_the_chip(tmp_path, monkeypatch):
     path = tmp_path / "eyeriss.json"
     monkeypatch.setattr("sys.argv", ["bench_eyeriss", "--json", str(path)])
     eyeriss.main()
-    found = json.loads(path.read_text())
+    found, committed = (json.loads(each.read_text()) for each in (path, COMMITTED))
+    assert all(found[name] == committed[name] for name in ("figures", "details"))
     for network, (macs, processing, total, utilisation) in PUBLISHED.items():
         rows = [row for row in found["details"] if row["network"] == network]
         assert len(rows) == len(eyeriss.LAYERS[network])
