@@ -106,9 +106,9 @@ def test_memory_is_shared_by_values_of_which_one_ends_before_the_other_begins(co
         if life:
             ends = [len(steps) if each == "end" else int(each.split()[0]) for each in life[0].split(" - ")]
             lives[name] = range(ends[0], ends[1] + 1)
-            for step in (steps[place] for place in ends if place < len(steps) and steps[place].operands):
-                places = [compiled.tensors[each].address for each in step.operands.values()]
-                assert any(block.address <= place < block.end for place in places)
+    for place, step in enumerate(steps):
+        used = {compiled.tensors[each].whole or each for each in step.operands.values()}
+        assert all(place in lives[name] for name in used & lives.keys())
     shared = 0
     for one, mine in lives.items():
         for other, theirs in lives.items():
