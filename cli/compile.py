@@ -39,6 +39,7 @@ STAGES = {
 
 @grouped
 def compile_network(
+    context: typer.Context,
     network: Annotated[
         str | None, typer.Argument(help="The network, as `adagp train --model` takes it; else --model.")
     ] = None,
@@ -79,6 +80,9 @@ def compile_network(
     for name in stage or ():
         if name not in STAGES:
             raise SettingsError(f"stage = {name!r} must be one of {', '.join(STAGES)}")
+    given = context.get_parameter_source("model")
+    if network is not None and given is not None and given.name != "DEFAULT":
+        raise SettingsError(f"{network} and --model {compiled.model} name a network each: give one of them")
     options = compiled if network is None else replace(compiled, model=network)
     built, state = options.build()
     from ..host.compiler.costs import costs, share, utilisation  # here, because torch takes seconds to import
