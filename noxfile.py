@@ -168,6 +168,12 @@ def bench_estimate(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_eyeriss(session: nox.Session) -> None:
+    """The row-stationary model against Eyeriss' published silicon: writes results/eyeriss.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.eyeriss", *session.posargs)
+
+
+@nox.session
 def bench_figures_16_to_21(session: nox.Session) -> None:
     """The paper's figures for its fifteen networks, estimated: writes results/figures_16_to_21.json."""
     session.run("python", "-m", "adagp.evaluation.benches.figures_16_to_21", *session.posargs)

@@ -28,7 +28,10 @@ SHOWN = {"useful_macs": "useful MACs", "bytes": "bytes", "cycles": "device cycle
 STAGES = {
     "capture": "the operators that PyTorch captures",
     "graph": "layers of the accelerator and islands of the host",
-    "memory": "the memory plan",
+    "fusion": "the operators that each of them computes at once",
+    "memory": "the memory plan, with the first and last step that uses each value",
+    "tilings": "the tiles that commands are cut into",
+    "dependencies": "the commands that each waits for",
     "program": "the commands",
 }
 """Stages of the compiler whose results can be shown, in their order."""
@@ -36,6 +39,7 @@ STAGES = {
 
 @grouped
 def compile_network(
+    context: typer.Context,
     network: Annotated[
         str | None, typer.Argument(help="The network, as `adagp train --model` takes it; else --model.")
     ] = None,
@@ -76,6 +80,9 @@ def compile_network(
     for name in stage or ():
         if name not in STAGES:
             raise SettingsError(f"stage = {name!r} must be one of {', '.join(STAGES)}")
+    given = context.get_parameter_source("model")
+    if network is not None and given is not None and given.name != "DEFAULT":
+        raise SettingsError(f"{network} and --model {compiled.model} name a network each: give one of them")
     options = compiled if network is None else replace(compiled, model=network)
     built, state = options.build()
     from ..host.compiler.costs import costs, share, utilisation  # here, because torch takes seconds to import
@@ -111,7 +118,14 @@ def _stage(name: str, network: "Network", options: NetworkOptions) -> str:
         return _captured(options, network.config.matmul)
     if name == "graph":
         return network.compiled.graph.describe()
-    return _memory(network) if name == "memory" else network.program.listing()
+    if name == "program":
+        return network.program.listing()
+    from ..host.compiler import stages
+
+    if name == "fusion":
+        return stages.fusion(network.compiled.graph)
+    shown = {"memory": stages.memory, "tilings": stages.tilings, "dependencies": stages.dependencies}
+    return shown[name](network.compiled)
 
 
 def _captured(options: NetworkOptions, products: bool) -> str:
@@ -143,10 +157,3 @@ def _table(found: list["Cost"], title: str) -> Table:
 
 def _numbers(row: dict) -> list[str]:
     return ["-" if row[column] is None else f"{row[column]:,}" for column in SHOWN]
-
-
-def _memory(network: "Network") -> str:
-    """The memory plan, one block a line."""
-    blocks = [f"{block.address:#12x}  {block.n_bytes:12,}  {block.name}" for block in network.compiled.plan]
-    heading = f"{'address':>12}  {'bytes':>12}  block"
-    return "\n".join([heading, *blocks, f"{network.compiled.plan.n_bytes:,} bytes in all"])

@@ -8,17 +8,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..host.compiler.dataflow import DATAFLOWS, MODELLED
 from ..host.console import screen
 from ..host.training.settings import SettingsError
 from ..spec.phases import BP, EVALUATION, GP, PHASE_NAMES, PHASE_TITLES
 from .network_options import NetworkOptions
 from .option_groups import grouped
-from .options import JsonOption, summarise
+from .options import EstimatedDataflowOption, JsonOption, summarise
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ..evaluation.instruments.estimates import Batch
+    from ..host.training.network import Network
 
 __all__ = ["estimate"]
 
@@ -35,12 +37,16 @@ SHOWN = 5
 class EstimateOptions(NetworkOptions):
     """A network to estimate: also one of the paper's by its name, and a data set in place of shape and classes."""
 
+    dataflow: EstimatedDataflowOption = "free"
+
     data: Annotated[
         str, typer.Option(help=f"Instead of --shape and --classes, those of a data set: {', '.join(IMAGES)}.")
     ] = ""
 
     def given(self) -> "EstimateOptions":
         """These options with the data set's shape and classes; raises SettingsError."""
+        if self.dataflow not in (known := (*DATAFLOWS, *MODELLED)):
+            raise SettingsError(f"dataflow = {self.dataflow!r} must be one of {', '.join(known)}")
         if not self.data:
             return self
         if self.data not in IMAGES:
@@ -50,6 +56,15 @@ class EstimateOptions(NetworkOptions):
             raise SettingsError(f"data = {self.data!r} says shape and classes: leave out --shape and --classes")
         shape, classes, _ = IMAGES[self.data]
         return replace(self, shape=shape, classes=classes)
+
+    @property
+    def modelled(self) -> bool:
+        """True if the dataflow is a model without hardware; what is compiled then is ``free``."""
+        return self.dataflow in MODELLED
+
+    def build(self, seed: int = 0) -> tuple["Network", dict]:
+        """As of a network that is run, with a modelled dataflow too."""
+        return NetworkOptions.build(replace(self, dataflow="free") if self.modelled else self, seed)
 
     def module(self, seed: int = 0) -> "nn.Module":
         """The network as PyTorch has it."""
@@ -89,6 +104,8 @@ def estimate(
     options = estimated.given()
     if against not in (None, "sim"):
         raise SettingsError(f"against = {against!r} must be sim")
+    if against and options.modelled:
+        raise SettingsError(f"against = 'sim': dataflow = {options.dataflow!r} is a model, of which there is no RTL")
     from ..evaluation.instruments import estimates  # here, because torch takes seconds to import
 
     began = time.perf_counter()
@@ -96,11 +113,11 @@ def estimate(
     if against and len(network.compiled.graph.results) > 1:
         raise SettingsError("against = 'sim' needs a network with one result, whose loss is known")
     with screen.status(f"estimating {len(network.program)} commands"):
-        found = estimates.estimated(network, phases := estimates.phases_of(network))
+        found = estimates.estimated(network, phases := estimates.phases_of(network), row_stationary=options.modelled)
         gain, baseline = dict[str, float](), found
         if GP in phases:
             base, _ = replace(options, variant="baseline").build()
-            baseline = estimates.estimated(base, (BP, EVALUATION))
+            baseline = estimates.estimated(base, (BP, EVALUATION), row_stationary=options.modelled)
             gain = estimates.speed_up(baseline, found, options.variant, network.config.n_pes)
             gain["ideal_saving"] = estimates.ideal_saving(baseline)
     seconds = time.perf_counter() - began

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..host.compiler.dataflow import MODELLED
 from ..host.training.settings import SettingsError, TrainSettings
 from .options import DataflowOption, MicroBatchesOption, PresetOption, SourceOption, SwitchesOption, VariantOption
 
@@ -60,7 +61,8 @@ class NetworkOptions:
     @property
     def title(self) -> str:
         """The network, its batch and its accelerator in a line."""
-        kept = "" if self.dataflow == "free" else f", dataflow {self.dataflow}"
+        label = " (a model, no RTL)" * (self.dataflow in MODELLED)
+        kept = "" if self.dataflow == "free" else f", dataflow {self.dataflow}{label}"
         return f"{self.model}, batch {self.batch}, {self.preset} {self.variant}{kept}"
 
     def _settings(self, seed: int) -> TrainSettings:

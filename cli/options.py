@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..gen.files import write_atomically
-from ..host.compiler.dataflow import DATAFLOWS
+from ..host.compiler.dataflow import DATAFLOWS, MODELLED
 from ..host.console import screen, writable
 from ..host.training.settings import VARIANTS, SettingsError
 from ..spec.config import SWITCHES
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..host.devices.board import Port
 
 __all__ = [
-    "NO_LINE", "DataflowOption", "DeviceOption", "JsonOption", "LineOptions", "MicroBatchesOption", "PresetOption",
-    "RunArgument",
+    "NO_LINE", "DataflowOption", "DeviceOption", "EstimatedDataflowOption", "JsonOption", "LineOptions",
+    "MicroBatchesOption", "PresetOption", "RunArgument",
     "SourceOption", "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told",
     "transfer_shown", "written_file",
 ]  # fmt: skip
@@ -63,12 +63,17 @@ SwitchesOption = Annotated[
         " between them, or `all`.",
     ),
 ]
-DataflowOption = Annotated[
+_DATAFLOWS = (
+    f"Operand that stays in the array: {', '.join(DATAFLOWS)}. `ws`: weights, in weight gradients the errors;"
+    " `is`: activations, in the backward pass of data the errors; `free`: for each command the faster one. Results"
+    " are the same."
+)
+DataflowOption = Annotated[str, typer.Option(help=_DATAFLOWS)]
+EstimatedDataflowOption = Annotated[
     str,
     typer.Option(
-        help=f"Operand that stays in the array: {', '.join(DATAFLOWS)}. `ws`: weights, in weight gradients the errors;"
-        " `is`: activations, in the backward pass of data the errors; `free`: for each command the faster one. Results"
-        " are the same."
+        help=f"{_DATAFLOWS} Also {', '.join(MODELLED)}, row-stationary: a model without hardware, on the tiles of"
+        " `free`."
     ),
 ]
 SourceOption = Annotated[

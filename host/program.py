@@ -14,7 +14,10 @@ from ..spec.numerics import SLOPE_BITS
 from ..spec.opcodes import BACKWARD, GEMMS, POOLS, UPDATES
 from ..spec.operands import WAITS
 
-__all__ = ["ALIGNMENT", "MAX_COMMANDS", "AssemblerError", "Line", "Program", "describe", "disassemble", "header"]
+__all__ = [
+    "ALIGNMENT", "MAX_COMMANDS", "AssemblerError", "Line", "Program", "describe", "disassemble", "header",
+    "phases_of",
+]  # fmt: skip
 
 ALIGNMENT = COMMAND_BYTES
 """A program's address is a multiple of so many bytes."""
@@ -140,9 +143,14 @@ def describe(index: int, command: Command, name: str = "") -> str:
         parts.append(f"wait {' '.join(waits)}")
     if command.opcode not in _CONTROL:
         parts += _operands(command)
-    phases = Phase(command.phase_mask & Phase.ALL)
-    parts.append(_PHASES.get(phases, "|".join(str(p.name).lower() for p in phases) or "never"))
+    parts.append(phases_of(command.phase_mask))
     return " ".join(parts)
+
+
+def phases_of(mask: int) -> str:
+    """The phases of a mask in words."""
+    phases = Phase(mask & Phase.ALL)
+    return _PHASES.get(phases, "|".join(str(p.name).lower() for p in phases) or "never")
 
 
 def _shape(c):

@@ -1,4 +1,4 @@
-"""The paper's figures 17, 19, 21 and a part of 16, estimated: goes on with ``results/figures_16_to_21.json``.
+"""The paper's figures 17 to 19, 21 and a part of 16, estimated: goes on with ``results/figures_16_to_21.json``.
 
 Each of the fifteen networks is compiled for the four designs of preset ``paper`` with all that the switches build and
 4 GiB of memory, and the estimator runs a batch of each phase: thirteen CNNs in the forms for CIFAR and ImageNet (there
@@ -31,7 +31,7 @@ from statistics import mean
 
 from ...gen.files import write_atomically
 from ...gen.provenance import SWITCHED, commit, provenance
-from ...host.compiler.dataflow import DATAFLOWS
+from ...host.compiler.dataflow import DATAFLOWS, MODELLED
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.mapping import MappingError
 from ...host.compiler.memory_plan import PlanError
@@ -159,7 +159,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
     add("--models", choices=(*NETWORKS, *SMALL), default=tuple(NETWORKS), metavar="NAME",
         help=f"of {', '.join(NETWORKS)} (default: all of these), {', '.join(SMALL)}")  # fmt: skip
     add("--data", choices=tuple(DATA), default=tuple(DATA), help="(default: all)")
-    add("--dataflows", choices=tuple(DATAFLOWS), default=tuple(DATAFLOWS), help="(default: all)")
+    dataflows = (*DATAFLOWS, *MODELLED)
+    add("--dataflows", choices=dataflows, default=dataflows, help="(default: all; rs: a model, no RTL)")
     add("--batches", choices=(BATCH, *FURTHER), type=int, default=(BATCH, *FURTHER), help="(default: all)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "figures_16_to_21.json", metavar="PATH")

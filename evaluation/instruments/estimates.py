@@ -101,13 +101,18 @@ def phases_of(network: Network) -> tuple[int, ...]:
 
 
 def estimated(
-    network: Network, phases: Iterable[int], known: Known | None = None, *, halves: bool = False
+    network: Network,
+    phases: Iterable[int],
+    known: Known | None = None,
+    *,
+    halves: bool = False,
+    row_stationary: bool = False,
 ) -> dict[str, Batch]:
     """A batch of each phase on the estimator, by the phase's name; with ``halves`` also BP up to the loss, as FORWARD.
 
-    ``known`` is the device's.
+    ``known`` and ``row_stationary`` are the device's.
     """
-    device = EstimatorDevice(network.config, known)
+    device = EstimatorDevice(network.config, known, row_stationary)
     network.install(device)
     found = {}
 

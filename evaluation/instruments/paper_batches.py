@@ -11,6 +11,7 @@ from torch import nn
 from ...experiments.networks.cnns import DENSENETS, INCEPTIONS, MOBILENETS, RESNETS, VGGS
 from ...experiments.networks.models import CNNS, PAPER_MODELS, build
 from ...gen.cache import code, digest
+from ...host.compiler.dataflow import MODELLED
 from ...host.compiler.front_end import graph_of
 from ...host.compiler.graph import Graph
 from ...host.compiler.memory_plan import PlanError
@@ -134,10 +135,16 @@ _KNOWN = Known()
 
 
 def _network(case: Case, batch: int, config: Config, size: str, seed: int) -> Network:
+    dataflow = "free" if case.dataflow in MODELLED else case.dataflow
     return Network(
-        _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=case.dataflow,
+        _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=dataflow,
         source="predicted" if config.predicts else None, graph=_graph(case.model, case.data, batch, size, seed),
     )  # fmt: skip
+
+
+def _estimated(case: Case, network: Network, known: Known | None = None, halves: bool = False) -> dict[str, Batch]:
+    modelled = case.dataflow in MODELLED
+    return estimated(network, phases_of(network), known, halves=halves, row_stationary=modelled)
 
 
 def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
@@ -152,7 +159,7 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
             network = _network(case, batch, config, size, seed)
         except PlanError:
             return None
-        found = estimated(network, phases_of(network), _KNOWN, halves=variant == "baseline")
+        found = _estimated(case, network, _KNOWN, halves=variant == "baseline")
         row["designs"][variant] = {name: _kept(one) for name, one in found.items()}
         if variant == "baseline":
             row |= {"pes": config.n_pes, "useful_macs": found["bp"].useful_macs}
@@ -169,7 +176,7 @@ def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
     ``known``: as a part of the cycles; ``extrapolated``: those of a batch from one of a quarter and one of half of it.
     """
     network = _network(case, batch, design(size, VARIANTS[-1]), size, seed)
-    whole = estimated(network, phases_of(network))
+    whole = _estimated(case, network)
     less = [estimate(case, each, size, seed) for each in (batch, batch // 4, batch // 2)]
     brief, *pair = (row for row in less if row is not None)
     grown = extrapolated(pair, (batch // 4, batch // 2), batch)

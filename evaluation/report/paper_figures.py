@@ -1,4 +1,4 @@
-"""``docs/paper-figures.md``: the paper's figures 17, 19, 21 and a part of 16 of our data, and its averages.
+"""``docs/paper-figures.md``: the paper's figures 17 to 19, 21 and a part of 16 of our data, and its averages.
 
 ``python -m adagp.evaluation.report.paper_figures`` draws the images and writes the page's section.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
-from ...host.compiler.dataflow import DATAFLOWS
+from ...host.compiler.dataflow import DATAFLOWS, MODELLED
 from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_TITLES
 from ..benches.figures_16_to_21 import ERRORS
@@ -29,7 +29,7 @@ PATH = ROOT / "docs" / "paper-figures.md"
 RESULT = ROOT / "results" / "figures_16_to_21.json"
 IMAGES = ("paper_speedups", "paper_phases", "paper_energy")
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
-FIGURES = {"free": "", "ws": "17", "is": "19"}
+FIGURES = {"ws": "figure 17", "is": "figure 19", "rs": "figure 18; a model, no RTL"}
 """The paper's figures by dataflow."""
 UTILISATION = "baseline's array: useful utilisation / zeros counted"
 UTILISATIONS = ("baseline_useful_utilisation", "baseline_utilisation")
@@ -52,7 +52,7 @@ def _most(rows: Rows, what: str) -> float:
 
 def _cnns(parts: Mapping[Part, Rows], batch: int) -> Iterable[tuple[str, str, Rows]]:
     """Data sets and dataflows of the CNNs, those of a dataflow after each other."""
-    for dataflow in DATAFLOWS:
+    for dataflow in (*DATAFLOWS, *MODELLED):
         for data in ("cifar10", "cifar100", "imagenet"):
             if rows := parts.get((data, dataflow, batch)):
                 yield data, dataflow, rows
@@ -75,7 +75,7 @@ def speedups(parts: Mapping[Part, Rows]) -> str:
     for data, dataflow, found in _cnns(parts, 32):
         others = [there for other, _, there in _cnns(parts, 32) if other == data]
         shared = {name: row for name, row in found.items() if all(name in there for there in others)}
-        title = f"{dataflow}{f' (figure {FIGURES[dataflow]})' * bool(FIGURES[dataflow])}"
+        title = f"{dataflow} ({FIGURES[dataflow]})" if dataflow in FIGURES else dataflow
         for label, chosen in ((title, shared), (f"{title}, all there are", found if found != shared else {})):
             if not chosen:
                 continue
@@ -171,7 +171,7 @@ def others(parts: Mapping[Part, Rows]) -> str:
 
 
 SECTIONS: dict[str, tuple[str, tuple[Callable[[Mapping[Part, Rows]], str], ...]]] = {
-    "Figures 17 and 19: speed-ups": ("paper_speedups", (speedups, zeros)),
+    "Figures 17 to 19: speed-ups": ("paper_speedups", (speedups, zeros)),
     "A part of figure 16: VGG13 by phase": ("paper_phases", ()),
     "Tables 2 and 3: the Transformer and YOLO-v3": ("", (others,)),
     "Figure 21: energy": ("paper_energy", (savings,)),
@@ -229,9 +229,10 @@ def document(text: str, results: Mapping) -> str:
 
 
 TEXTS = {
-    "Figures 17 and 19: speed-ups": (
+    "Figures 17 to 19: speed-ups": (
         "Over the baseline of the same dataflow at batch 32, in 90 epochs. `free` lets each product keep the operand\n"
-        "that makes it faster; the paper has no such figure. Row-stationary arrays (figure 18) aren't built here.\n"
+        "that makes it faster; the paper has no such figure. `rs`, row-stationary, is\n"
+        "[a model without RTL](estimator.md#row-stationary-a-model-without-rtl) that has the traffic of `free`.\n"
         "Rows of a data set are over the networks that all dataflows there have; those with `all there are` aren't to\n"
         "be compared between dataflows. The paper's columns are filled where all its networks are estimated."
     ),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...algorithm import paper_numbers as paper
+from ...host.compiler.dataflow import MODELLED
 from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_NAMES, PHASE_TITLES
 from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
@@ -55,7 +56,8 @@ def plot_speedups(found: Sequence[tuple[str, str, Rows]], path: Path) -> None:
             axis.axhline(
                 printed, color="C3", linestyle="--", linewidth=1, label="the paper's mean of MAX over its networks"
             )
-        axis.set(title=f"{DATA[data].title}, dataflow {dataflow}", ylim=(1, 1.6), ylabel="speed-up")
+        title = f"{DATA[data].title}, dataflow {dataflow}{', a model' * (dataflow in MODELLED)}"
+        axis.set(title=title, ylim=(1, 1.6), ylabel="speed-up")
         axis.title.set_fontsize(9)
         _named(axis, [f"{name}{'*' * bool(row['islands'])}" for name, row in rows.items()])
     handles = {

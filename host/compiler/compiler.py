@@ -75,6 +75,8 @@ class Compiled:
     """The program of a batch that calibrates."""
     calibrating_stops: tuple[Stop, ...] = field(kw_only=True)
     """Its HOST commands."""
+    steps: tuple[Step, ...] = field(kw_only=True)
+    """The steps of a micro-batch, in which the plan counts lifetimes."""
     micro_batches: int = 1
     """Those of a batch. ``tensors``, ``values`` and ``graph`` are of one; the batch that calibrates has one."""
 
@@ -147,21 +149,10 @@ def compile_network(
     programs = {name: program(name) for name in steps}
     main, calibration = programs.pop("program"), programs.pop(CALIBRATING, None)
     return Compiled(
-        tuple(layers),
-        config,
-        tensors,
-        plan,
-        main,
-        micro_batches * entry,
-        gradients,
-        programs,
-        tuple(whole.stops),
-        graph.values,
-        calibrating=calibration or main,
-        calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)),
-        graph=graph,
-        micro_batches=micro_batches,
-    )
+        tuple(layers), config, tensors, plan, main, micro_batches * entry, gradients, programs, tuple(whole.stops),
+        graph.values, calibrating=calibration or main, steps=tuple(work.steps), graph=graph,
+        calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)), micro_batches=micro_batches,
+    )  # fmt: skip
 
 
 def declared_tensors(

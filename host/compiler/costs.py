@@ -20,7 +20,7 @@ from .norm_tiling import norm_cycles
 from .occupancy import Shape
 from .useful_macs import useful_batch, useful_convolution, useful_lines
 
-__all__ = ["Cost", "Share", "costs", "cycles_of", "hosted", "share", "utilisation"]
+__all__ = ["Cost", "Share", "costs", "cycles_of", "hosted", "share", "tiling_of", "utilisation"]
 
 NAMED = 4
 """Islands up to which a line names each."""
@@ -131,13 +131,17 @@ def cycles_of(command: Command, config: Config) -> int:
         return -(-_moved(command, config) // config.beat_bytes)
     if command.opcode in NORMS:
         return int(norm_cycles(command, config, command.nb, command.yb, command.cb))
+    return int(np.max(tiling_of(command, config).cycles()))
+
+
+def tiling_of(command: Command, config: Config) -> Tiling:
+    """The tiling of a command of the array or the pool unit, on the core that executes it."""
     own = config.predictor_core if command.predictor and config.n_cores > 1 else config
     i, o = (command.qb, command.cb) if command.opcode == Opcode.BACKWARD_DATA else (command.cb, command.qb)
     if command.opcode not in GEMMS:
         o = i
     n, y, i, o = (np.array([extent]) for extent in (command.nb, command.yb, i, o))
-    tiling = Tiling(Shape.of(command), own, n, y, i, o, command.swap, command.out_outer)
-    return int(np.max(tiling.cycles()))
+    return Tiling(Shape.of(command), own, n, y, i, o, command.swap, command.out_outer)
 
 
 def _island(island: Island, compiled: Compiled, state: Mapping) -> Cost:

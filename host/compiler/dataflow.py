@@ -18,14 +18,21 @@ Only the mapping depends on the dataflow: results are equal bit for bit. It hold
 depthwise convolutions and batch norm aren't GEMMs of the array, and are as they are.
 """
 
-__all__ = ["DATAFLOWS", "swaps"]
+__all__ = ["DATAFLOWS", "MODELLED", "swaps", "without_hardware"]
 
 DATAFLOWS = {"free": (0, 1), "ws": (0,), "is": (1,)}
 """Dataflows by name: values of a command's field ``swap`` that a mapping may take (1: operand A is stationary)."""
+MODELLED = ("rs",)
+"""Dataflows of the estimator alone, which no hardware and no mapping has (see host/estimate/row_stationary.py)."""
 
 
 def swaps(dataflow: str) -> tuple[int, ...]:
     """The values of ``swap`` that a dataflow allows; raises ValueError for an unknown one."""
     if dataflow not in DATAFLOWS:
-        raise ValueError(f"dataflow = {dataflow!r} must be one of {', '.join(DATAFLOWS)}")
+        raise ValueError(f"dataflow = {dataflow!r} must be one of {', '.join(DATAFLOWS)}{without_hardware(dataflow)}")
     return DATAFLOWS[dataflow]
+
+
+def without_hardware(dataflow: str) -> str:
+    """The end of a refusal's line, for a dataflow that is a model alone; empty for others."""
+    return f"; {dataflow!r} is a model without hardware, for adagp estimate alone" if dataflow in MODELLED else ""

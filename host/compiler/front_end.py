@@ -207,7 +207,7 @@ class _Builder:
         return Join(name, tuple(self.value[each] for each in self.partition.operands(node)))
 
     def _layer(self, node: fx.Node) -> Layer:
-        own = self.fused.get(node, [node])[0]
+        own, *fused = self.fused.get(node, [node])
         layer = self.partition.layers[own]
         named: Any = own.args[0] if is_dropout(own) else own
         name = self.names.name(named)
@@ -222,6 +222,7 @@ class _Builder:
             inputs=tuple(self.value[each] for each in self._read(node)),
             parameters=(parameters[0] if parameters else "", parameters[1] if len(parameters) > 1 else ""),
             buffers=self._statistics(own) if layer.kind is Kind.NORM else (),
+            fused=tuple(self.names.place(each) for each in fused),
         )  # fmt: skip
 
     def _statistics(self, node: fx.Node) -> tuple[str, ...]:

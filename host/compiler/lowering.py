@@ -50,6 +50,7 @@ class Layer:
     ``bound``: the most that the ReLU gives, 0 for no bound; ``slope``: its slope below zero, in 2^-SLOPE_BITS.
     ``drop``: probability of a DROPOUT, in 2^-PROBABILITY_BITS; its ``scale`` is that of elements that stay.
     ``groups``: those of a GEMM's channels and filters. ``inside``: an AVGPOOL averages without its padding.
+    ``fused``: names of further operators that its command computes, as the module has them.
     """
 
     kind: Kind
@@ -80,6 +81,7 @@ class Layer:
     drop: int = 0
     groups: int = 1
     inside: bool = False
+    fused: tuple[str, ...] = ()
 
     @property
     def weighted(self) -> bool:
@@ -220,7 +222,7 @@ class _Builder:
 
     def relu(self, name, module):
         if self.layers:
-            self.layers[-1] = replace(self.layers[-1], relu=True)
+            self.layers[-1] = replace(self.layers[-1], relu=True, fused=(*self.layers[-1].fused, f"{name}.ReLU"))
         else:
             self._add(Kind.AVGPOOL, name, module, self.c, self._window(1, 1, 0, flat=True), relu=True)
 
@@ -240,9 +242,7 @@ class _Builder:
 
     def flatten(self, name, module):
         ends = (module.start_dim, module.end_dim)
-        require(
-            module.start_dim == 1 and module.end_dim in (-1, 3), f"flattens dimensions {ends}, only all but the batch"
-        )
+        require(ends in ((1, -1), (1, 3)), f"flattens dimensions {ends}, only all but the batch")
         self.flat = True
 
     def identity(self, name, module):

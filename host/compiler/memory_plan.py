@@ -32,7 +32,8 @@ class MemoryPlan:
     """Collects blocks by group (:meth:`add`), then gives them addresses (:meth:`place`).
 
     ``groups`` fixes which groups there are and their order in memory, from address 0 up. The last one, and those
-    ``by_batch``, are as large as the batch.
+    ``by_batch``, are as large as the batch. Once placed, ``lifetimes`` are those that :meth:`place` was given, and
+    ``shares`` says if blocks share memory by them.
     """
 
     def __init__(self, *groups: str, by_batch: tuple[str, ...] = ()):
@@ -41,6 +42,8 @@ class MemoryPlan:
         self._placed: dict = {}
         self._regions: dict = {}
         self.n_bytes = 0
+        self.lifetimes: dict[str, tuple[int, int]] = {}
+        self.shares = False
 
     def add(self, group: str, name: str, n_bytes: int, alignment: int = ALIGNMENT) -> None:
         """Ask for ``n_bytes`` at a multiple of ``alignment`` (a power of two, at least ALIGNMENT)."""
@@ -58,9 +61,11 @@ class MemoryPlan:
         ``lifetimes`` are the first and the last use of blocks in the last group. If memory is too small, those whose
         lives don't meet share it. They don't otherwise, because a command that overwrites must wait for readers.
         """
+        self.lifetimes = dict(lifetimes or {})
         self._lay_out({})
         if self.n_bytes > capacity_bytes and lifetimes:
             self._lay_out(lifetimes)
+            self.shares = True
         if self.n_bytes > capacity_bytes:
             largest = sorted(self._placed.values(), key=lambda block: -block.n_bytes)[:3]
             names = ", ".join(f"{block.name} {block.n_bytes / _MIB:.1f} MiB" for block in largest)

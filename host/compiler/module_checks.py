@@ -56,7 +56,7 @@ def check_module(module: nn.Module) -> None:
 def check_parameters(
     module: nn.Module, owners: dict[int, tuple[str, nn.Parameter]], name: str, shared: bool = False
 ) -> None:
-    """Refuse parameters that aren't real floats or are hooked, or that an earlier module has.
+    """Refuse parameters that aren't real floats, of the earlier modules' type, or are hooked, or that one of them has.
 
     ``owners``: names of earlier modules and their parameters by the place in memory; this module's are added.
     ``shared``: modules may have the same parameter, but not two parameters in the same memory.
@@ -66,6 +66,12 @@ def check_parameters(
         require(parameter.dtype in DTYPES, f"its {part} is {dtype}, only float32 and float64 are supported")
         require(parameter.numel() > 0, f"its {part} has no elements")
         require(not parameter._backward_hooks, f"its {part} has a gradient hook, which isn't called: remove it")
+        before, earlier = next(iter(owners.values()), (name, parameter))
+        require(
+            earlier.dtype == parameter.dtype,
+            f"its {part} is {dtype}, and parameters of {before} are {str(earlier.dtype).removeprefix('torch.')}:"
+            " all must have one type",
+        )
         place = parameter.data_ptr() or id(parameter)
         first, other = owners.setdefault(place, (name, parameter))
         same = shared and other is parameter

@@ -8,7 +8,7 @@ from ...spec.norm import APPLY_PLANES, BACKWARD_ROW, SUMS_ROW, TABLES, planes
 from .cost_model import GAP_CYCLES, RUN_CYCLES, SETUP_CYCLES, TILE_CYCLES
 from .occupancy import align
 
-__all__ = ["HELD_CYCLES", "norm_cycles", "norm_tile", "table_cycles"]
+__all__ = ["HELD_CYCLES", "norm_cycles", "norm_tile", "norm_tiles", "table_cycles"]
 
 CHANNEL_CYCLES = {Opcode.NORM_CONSTANTS: 251, Opcode.NORM_RUNNING: 178, Opcode.NORM_BACKWARD: 176}
 """Cycles in which a unit makes a channel's constants, from reading its planes to writing others (table_unit.py,
@@ -58,11 +58,21 @@ def table_cycles(opcode: Opcode, config: Config) -> int:
     return read + config.rows // config.norm_units * CHANNEL_CYCLES[opcode] + made + GIVING_CYCLES
 
 
+def norm_tiles(command: Command, n: int, y: int, c: int) -> int:
+    """Number of tiles of so many images, rows and channels in a command."""
+    return -(-command.c // c) * (1 if command.opcode in TABLES else _spots(command, n, y))
+
+
+def _spots(command: Command, n: int, y: int) -> int:
+    """Tiles of each run of channels."""
+    return -(-command.n // n) * -(-command.h // y)
+
+
 def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> float:
     """Expected cycles: those of the slowest engine, and of the first fill and the last store, which nothing hides."""
     g, opcode = command, command.opcode
-    parts, spots = -(-g.c // c), -(-g.n // n) * -(-g.h // y)
-    tiles = parts if opcode in TABLES else spots * parts
+    parts, spots = -(-g.c // c), _spots(g, n, y)
+    tiles = norm_tiles(command, n, y, c)
 
     def port(per_row: int) -> float:
         """Cycles for ``per_row`` operands of each pixel's row."""

@@ -25,11 +25,13 @@ class EstimatorDevice:
 
     What is written is forgotten, and nothing can be read. Counters are those of the machine, but for saturations, which
     depend on data and are 0. :meth:`bytes` and :meth:`busy` say more than the machine's own counters. With ``known``,
-    what repeats is left out, for a fraction of the time: bytes and products are the same, and cycles nearly.
+    what repeats is left out, for a fraction of the time: bytes and products are the same, and cycles nearly. With
+    ``row_stationary`` GEMMs take the time of a modelled array, of which there is no RTL, on the machine's own tiles.
     """
 
-    def __init__(self, config: Config, known: Known | None = None):
+    def __init__(self, config: Config, known: Known | None = None, row_stationary: bool = False):
         self.config, self.memory_size, self._known = config, config.dram.capacity_bytes, known
+        self._row_stationary = row_stationary
         self._exponents: dict[int, tuple[int, int | None]] = {}
         self._scales: dict[int, tuple[int, int]] = {}
         self._powers = (0, 0)
@@ -104,7 +106,7 @@ class EstimatorDevice:
         if phase is None and self._schedule is None:
             raise DeviceError("phase = None needs a schedule: call set_schedule first, or give the phase")
         if self._machine is None:
-            self._machine = Machine(self.config, self._window, self._known)
+            self._machine = Machine(self.config, self._window, self._known, self._row_stationary)
             self._seen_counts, self._seen_busy, self._seen_table = Counter(), Counter(), Counter()
         self._commands = [line.command for line in program]
         self._scheduled, self._left = phase is None, max(1, batches)

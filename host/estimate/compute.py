@@ -50,7 +50,10 @@ def passes(config: Config, d: Mapping[str, int]) -> Passes:
     """The passes of a GEMM's descriptor, one for each group of ``rows`` and each stationary tile of ``cols``.
 
     A pass lasts until the next tile is loaded, which begins a cycle after the pass and takes a cycle a column.
+    A row-stationary array has its own (see :mod:`.row_stationary`).
     """
+    if "set_cycles" in d:
+        return Passes(d["set_cycles"], d["set_cycles"], d["set_pass"])
     stream, held = (d["n_b"], d["n_a"]) if d.get("swap") else (d["n_a"], d["n_b"])
     groups, tiles = -(-d["n_k"] // config.rows), -(-held // config.cols)
     rest = held - (tiles - 1) * config.cols

@@ -14,6 +14,7 @@ from .compute import Compute, passes
 from .dma import Fill, Moves, Store
 from .drain import Drain
 from .repeats import Content, Known, Mark, Pace, Shape
+from .row_stationary import Work
 from .sequencing import named, raw_sequence
 from .traffic import Places, Table
 
@@ -33,11 +34,11 @@ IDLE = frozenset(
 
 
 class Task:
-    """A command on its way to a core: the sequencer's task, and whose bytes it moves."""
+    """A command on its way to a core: the sequencer's task, whose bytes it moves, its work if rows are stationary."""
 
-    def __init__(self, command: Command, task: SimpleNamespace, config: Config):
+    def __init__(self, command: Command, task: SimpleNamespace, config: Config, work: Work | None = None):
         name = command.opcode.name.lower()
-        self.task = task
+        self.task, self.work = task, work
         self.owner = "predictor " * bool(command.predictor) + name, Places(command, config, task.a_base)
 
     def key(self, block: int, window: range) -> tuple:
@@ -90,7 +91,7 @@ class Core:
             while at < len(shape.pushes):
                 cycle, number, slots = shape.pushes[at]
                 yield start + cycle + waited - clock.now
-                engine, fields = named(number, slots)
+                engine, fields = _descriptor(shape, number, slots)
                 queue = self._engines[engine]
                 yield queue.room
                 waited = clock.now - start - cycle
@@ -110,9 +111,10 @@ class Core:
     def _shape(self, task: Task) -> Shape:
         """A task's descriptors; kept if what repeats is left out."""
         if self._known is None:
-            return Shape(*raw_sequence(self.config, task.task), task.owner, [])
-        key = (self._like, task.owner[0], *task.key(self._moves.block, self._moves.window))
-        return self._known.shapes.get(key) or self._known.add(key, *raw_sequence(self.config, task.task), task.owner)
+            return Shape(*raw_sequence(self.config, task.task), task.owner, [], work=task.work)
+        key = (self._like, task.work, task.owner[0], *task.key(self._moves.block, self._moves.window))
+        known = self._known
+        return known.shapes.get(key) or known.add(key, *raw_sequence(self.config, task.task), task.owner, task.work)
 
     def others(self) -> int | None:
         """Commands begun before on any unit, None if one but the last begun here is at work."""
@@ -149,13 +151,21 @@ class Core:
         active = macs = 0
         table: Table = Counter()
         for _, number, slots in shape.pushes[first:after]:
-            engine, d = named(number, slots)
+            engine, d = _descriptor(shape, number, slots)
             if engine == "compute" and d.get("mode", 0) == VectorMode.GEMM:
                 active += passes(self.config, d).active
                 macs += d["n_k"] * d["n_a"] * d["n_b"]
             elif engine in ("fill", "store") and not d.get("dry"):
                 self._moves.count(table, d, engine == "store", shape.owner)
         return Content(active, macs, table)
+
+
+def _descriptor(shape: Shape, number: int, slots: dict[int, int]) -> tuple[str, dict[str, int]]:
+    """A descriptor's engine and fields, with the cycles that a GEMM's tile takes if rows are stationary."""
+    engine, d = named(number, slots)
+    if shape.work and engine == "compute":
+        d |= shape.work.fields(d["n_k"] * d["n_a"] * d["n_b"])
+    return engine, d
 
 
 class _Ahead:

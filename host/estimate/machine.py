@@ -18,6 +18,7 @@ from .core import Core, Task
 from .dma import Moves
 from .memory import Memory
 from .repeats import Known
+from .row_stationary import work_of
 from .traffic import Table
 from .update import Update
 
@@ -41,11 +42,12 @@ class Machine:
     """A design that runs batches of a program.
 
     ``table`` has the bytes moved, by command and operand; ``window``: address of the predictor memory, 0 for none.
-    With ``known``, what repeats is left out (see :mod:`.repeats`), which saves most of the time.
+    With ``known``, what repeats is left out (see :mod:`.repeats`), which saves most of the time. With
+    ``row_stationary`` its arrays are the modelled ones of :mod:`.row_stationary`.
     """
 
-    def __init__(self, config: Config, window: int = 0, known: Known | None = None):
-        self.config = config
+    def __init__(self, config: Config, window: int = 0, known: Known | None = None, row_stationary: bool = False):
+        self.config, self._row_stationary = config, row_stationary
         self.clock = clock = Clock()
         self.memory = Memory(clock, config)
         self.table: Table = Counter()
@@ -198,7 +200,8 @@ class Machine:
             fields = {field.name: getattr(command, field.name) for field in FIELDS}
             base = (ring if command.ring else 0) + command.a_addr
             own = self.cores[1 if name == "predictor" else 0]
-            item = Task(command, task({**fields, "opcode": int(command.opcode)}, a_base=base), own.config)
+            work = work_of(command, own.config.rows, own.config.cols) if self._row_stationary else None
+            item = Task(command, task({**fields, "opcode": int(command.opcode)}, a_base=base), own.config, work)
         self._queues[name].put((command, item), Dispatch.LATENCY)
 
 

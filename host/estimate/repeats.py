@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...spec.microcode.descriptors import ENGINES
+from .row_stationary import Work
 from .traffic import Places, Table
 
 __all__ = ["DEEP", "Content", "Known", "Mark", "Pace", "Raw", "Run", "Shape", "kinds", "runs"]
@@ -72,7 +73,7 @@ class Shape:
 
     ``owner``: name of the command, and its tensors. ``ends``: descriptors that follow a tile's end, DEEP apart or more,
     with what is under way there. ``marks``: of some of them, from a command that ran while no other unit worked;
-    ``last``: the last of them by what is under way.
+    ``last``: the last of them by what is under way. ``work``: that of a row-stationary array.
     """
 
     pushes: list[Raw]
@@ -83,6 +84,7 @@ class Shape:
     marks: dict[int, Mark] = field(default_factory=dict)
     last: dict[tuple[int, ...], int] = field(default_factory=dict)
     contents: dict[tuple[int, int], Content] = field(default_factory=dict)
+    work: Work | None = None
 
     def learn(self, marks: dict[int, Mark]) -> None:
         """Keep marks of a command, if they are more than there are; the last descriptors are to run all the same."""
@@ -98,14 +100,16 @@ class Known:
         self.shapes: dict[tuple, Shape] = {}
         self.size = 0
 
-    def add(self, key: tuple, pushes: list[Raw], cycles: int, owner: tuple[str, Places]) -> Shape:
+    def add(
+        self, key: tuple, pushes: list[Raw], cycles: int, owner: tuple[str, Places], work: Work | None = None
+    ) -> Shape:
         """Keep a new shape; all others are forgotten if there are too many."""
         if self.size > MOST:
             self.shapes.clear()
             self.size = 0
         self.size += len(pushes)
         numbers = kinds(pushes)
-        self.shapes[key] = Shape(pushes, cycles, owner, runs(numbers), _ends(pushes, numbers))
+        self.shapes[key] = Shape(pushes, cycles, owner, runs(numbers), _ends(pushes, numbers), work=work)
         return self.shapes[key]
 
 

@@ -19,13 +19,20 @@ class ModelError(ValueError):
     """A network that can't be found or built."""
 
 
+def _head(c: int, h: int, w: int, n_classes: int) -> nn.Linear:
+    """The linear layer on channels of h x w values that poolings left; raises ModelError if they left nothing."""
+    if min(h, w) < 1:
+        raise ModelError("the images are too small, its poolings leave nothing of them")
+    return nn.Linear(c * h * w, n_classes)
+
+
 def digits_cnn(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
     """Two convolutions, two poolings, one linear layer; the default."""
     c, h, w = shape
     return nn.Sequential(
         nn.Conv2d(c, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(16 * (h // 4) * (w // 4), n_classes),
+        nn.Flatten(), _head(16, h // 4, w // 4, n_classes),
     )  # fmt: skip
 
 
@@ -44,7 +51,7 @@ def lenet(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(c, 6, 3, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(16 * h * w, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, n_classes),
+        _head(16, h, w, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, n_classes),
     )  # fmt: skip
 
 
@@ -66,7 +73,7 @@ def vgg_small(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
         layers += [nn.Conv2d(c, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
         layers += [nn.MaxPool2d(2)]
         c, h, w = width, h // 2, w // 2
-    return _he(nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes)))
+    return _he(nn.Sequential(*layers, nn.Flatten(), _head(c, h, w, n_classes)))
 
 
 def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
@@ -77,7 +84,7 @@ def vgg13(shape: tuple[int, int, int], n_classes: int) -> nn.Sequential:
         layers += [nn.Conv2d(c, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU()]
         layers += [nn.MaxPool2d(2)]
         c, h, w = width, h // 2, w // 2
-    return _he(nn.Sequential(*layers, nn.Flatten(), nn.Linear(c * h * w, n_classes)))
+    return _he(nn.Sequential(*layers, nn.Flatten(), _head(c, h, w, n_classes)))
 
 
 MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
@@ -143,7 +150,7 @@ def build_model(name: str, shape: tuple[int, int, int], n_classes: int, seed: in
         torch.manual_seed(seed)
         try:
             model = builder(shape, n_classes)
-        except LibraryError as error:
+        except (LibraryError, ModelError) as error:
             raise ModelError(f"{name}: {error}") from None
         except Exception as error:  # it may be the user's code: anything can happen
             raise ModelError(f"{name} can't be built for images of {shape}: {type(error).__name__}: {error}") from error

@@ -10,7 +10,7 @@ from typing import Any
 from ...spec.config import SWITCHES, VARIANTS, Config
 from ...spec.presets import preset
 from ...spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
-from ..compiler.dataflow import DATAFLOWS
+from ..compiler.dataflow import DATAFLOWS, without_hardware
 
 __all__ = [
     "PHASES", "SCHEDULES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
@@ -115,8 +115,8 @@ class TrainSettings:
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
         for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES), ("dataflow", DATAFLOWS)):
-            if getattr(self, name) not in known:
-                raise SettingsError(f"{name} = {getattr(self, name)!r} must be one of {', '.join(known)}")
+            if (value := getattr(self, name)) not in known:
+                raise SettingsError(f"{name} = {value!r} must be one of {', '.join(known)}{without_hardware(value)}")
         if self.gradient_source != "predicted" and not self.predicts:
             raise SettingsError(
                 f"gradient_source = {self.gradient_source!r} needs a variant with GP batches: {', '.join(VARIANTS[1:])}"

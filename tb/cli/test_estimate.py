@@ -87,6 +87,7 @@ def test_mistakes(adagp):
         (("--data", "mnist"), "data = 'mnist' must be one of digits"),
         (("--data", "cifar10", "--shape", "3,8,8"), "says shape and classes"),
         (("--against", "board"), "against = 'board' must be sim"),
+        (("--against", "sim", "--dataflow", "rs"), "dataflow = 'rs' is a model, of which there is no RTL"),
         (("--shape", "3"), "shape = '3' must be CHANNELS,HEIGHT,WIDTH"),
     ):
         code, _, err = adagp("estimate", *given)

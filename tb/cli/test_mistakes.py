@@ -23,6 +23,9 @@ def crashes(shape, n_classes):
 def too_few(shape, n_classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 9))
 
+def mixed(shape, n_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.ReLU(), nn.Linear(4, n_classes).double())
+
 def no_network(shape, n_classes):
     return "[/] a string"
 """
@@ -52,7 +55,10 @@ MISTAKES = {
         ("train", "--device", "golden", "--model", "HERE/net.py:too_few"),
         "HERE/net.py:too_few has 9 outputs, digits has 10 classes",
     ),
-    "model for the images": (("disasm", "--model", "lenet", "--shape", "1,2,2"), "3 (Conv2d): a kernel of 5x5 doesn't"),
+    "model for the images": (("disasm", "--model", "lenet", "--shape", "1,2,2"), "lenet: the images are too small"),
+    "model that pools": (("compile", "--shape", "1,2,3"), "digits-cnn: the images are too small, its poolings leave"),
+    "model twice": (("compile", "mlp", "--model", "digits-cnn"), "mlp and --model digits-cnn name a network each"),
+    "model of two types": (("disasm", "--model", "HERE/net.py:mixed"), "3 (Linear): its weight is float64, and param"),
     "trace": (("train", "--preset", "tiny", "--trace", "5"), "trace = '5' must be FIRST:LAST with FIRST <= LAST"),
     "trace beyond": (("train", "--preset", "tiny", "--trace", "2:9999"), "trace = '2:9999' must be FIRST:LAST"),
     "trace of golden": (("train", "--device", "golden", "--trace", "1:2"), "trace needs the device sim"),
@@ -65,8 +71,9 @@ MISTAKES = {
     "schedule": (("train", "--schedule", "warm"), "schedule = 'warm' must be one of constant, cosine, step"),
     "variant": (("train", "--variant", "best"), "variant = 'best' must be one of baseline, low, efficient, max"),
     "dataflow": (("train", "--dataflow", "os"), "dataflow = 'os' must be one of free, ws, is"),
-    "dataflow of compile": (("compile", "--dataflow", "rs"), "dataflow = 'rs' must be one of free, ws, is"),
-    "dataflow of estimate": (("estimate", "--dataflow", "WS"), "dataflow = 'WS' must be one of free, ws, is"),
+    "dataflow of compile": (("compile", "--dataflow", "is_"), "dataflow = 'is_' must be one of free, ws, is"),
+    "dataflow without hardware": (("train", "--dataflow", "rs"), "is; 'rs' is a model without hardware, for adagp"),
+    "dataflow of estimate": (("estimate", "--dataflow", "WS"), "dataflow = 'WS' must be one of free, ws, is, rs"),
     "source": (("train", "--variant", "low", "--gradient-source", "none"), "gradient_source = 'none' must be one of"),
     "source of the baseline": (
         ("train", "--gradient-source", "zero"),

@@ -120,7 +120,7 @@ def test_sources_that_decide_an_estimate():
 
 
 def test_what_is_refused(capsys, asked):
-    for option, wrong in (("--models", "alexnet"), ("--data", "svhn"), ("--dataflows", "rs"), ("--jobs", "0")):
+    for option, wrong in (("--models", "alexnet"), ("--data", "svhn"), ("--dataflows", "nlr"), ("--jobs", "0")):
         with pytest.raises(SystemExit) as stopped:
             bench.main([option, wrong])
         assert stopped.value.code == 2 and wrong in capsys.readouterr().err
