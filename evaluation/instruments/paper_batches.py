@@ -63,8 +63,8 @@ NETWORKS: dict[str, tuple[str, ...]] = {
 SMALL = tuple(name for name in MODELS if name not in NETWORKS)
 CAPACITY = 1 << 32
 """Bytes of memory: twice the preset's, the most that addresses reach."""
-ENLARGED = {"n_tensors": 4096, "n_filters": 2048, "acc_width": 49}
-"""Sizes that the networks need; the accumulator's is one bit wider for batch norm of Inception's maps of 73x73."""
+ENLARGED = {"n_tensors": 4096, "n_filters": 2048, "acc_width": 54}
+"""Sizes that the networks need; the accumulator's is wider for batch norm of the largest maps, YOLO-v3's of 416x416."""
 KINDS = ("forward", "backward", "update", "predictor", "program")
 """Kinds of traffic."""
 COUNTED = ("cycles", "macs", "array_cycles", "predictor_cycles", "read_bytes", "write_bytes", "predictor_bytes")

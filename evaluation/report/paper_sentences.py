@@ -1,6 +1,7 @@
 """Sentences of the page of the paper's figures: marks, idle products, and what the paper must have assumed."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import isqrt
 from statistics import mean
 from textwrap import fill
@@ -11,6 +12,8 @@ from ..instruments.variants import limit, shares
 
 __all__ = ["Part", "Rows", "assumptions", "complete", "legend", "marks", "mean_of", "percent", "zeros"]
 
+NARROW = 49
+"""Bits of the accumulator of the first rows, some of which have batch norm on the host."""
 PRODUCTS = 3.05
 """Products of a BP batch over those of its forward pass, from which on the array multiplies zeros."""
 
@@ -52,11 +55,13 @@ def legend(parts: Mapping[Part, Rows]) -> str:
         named = "; ".join(f"{operator} of {', '.join(networks)}" for operator, networks in hosted.items())
         lines.append(rf"\* Parts that the host computes, of which neither time nor traffic is counted: {named}.")
     if "batch norm" in hosted:
-        most, side = design("paper", "baseline").max_values, DATA["imagenet"].side
+        base, side = design("paper", "baseline"), DATA["imagenet"].side
+        most = replace(base, acc_width=NARROW).max_values
         lines.append(
-            f"Batch norm is the host's where a channel has more than {most:,} values in a batch: at batch 32 in maps"
-            f" larger than {isqrt(most // 32)} x {isqrt(most // 32)}, as with images of {side} pixels those of {side}"
-            f" and {side // 2} are. Batch norm of smaller maps is counted."
+            f"Where batch norm is the host's, the row is of a design whose accumulator has {NARROW} bits. It adds up"
+            f" {most:,} values of a channel: not those of a batch of 32 in maps larger than {isqrt(most // 32)} x"
+            f" {isqrt(most // 32)}, as with images of {side} pixels those of {side} and {side // 2} are. Batch norm of"
+            f" smaller maps is counted. With the {base.acc_width} bits of the other rows no batch norm is the host's."
         )
     if any("†" in marks(rows.values(), batch) for (_, _, batch), rows in parts.items()):
         lines.append("† The batch is extrapolated from two smaller ones.")

@@ -52,10 +52,10 @@ class Clock:
             if not self._coming:
                 return False
             self.now, _, coming = heapq.heappop(self._coming)
-            if isinstance(coming, Generator):
-                self.resume(coming, None)
-            else:
+            if callable(coming):
                 coming()
+            else:
+                self.resume(coming, None)
         return True
 
 

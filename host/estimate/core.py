@@ -91,7 +91,9 @@ class Core:
             while at < len(shape.pushes):
                 cycle, number, slots = shape.pushes[at]
                 yield start + cycle + waited - clock.now
-                engine, fields = _descriptor(shape, number, slots)
+                if at not in shape.named:
+                    shape.named[at] = _descriptor(shape, number, slots)
+                engine, fields = shape.named[at]
                 queue = self._engines[engine]
                 yield queue.room
                 waited = clock.now - start - cycle

@@ -32,6 +32,7 @@ class Flow:
         self.memory, self.write, self.left = memory, write, float(moved.beats)
         self.weight = beats / max(moved.bursts, 1)
         self.bus = 0.0 if inside else moved.granules * memory.granule_cycles / beats
+        self.held = OUTSTANDING * self.weight * self.bus  # the bus' cycles for all bursts that may be under way
         # So many bursts may be under way; each takes a request's way, and its beats.
         under_way = OUTSTANDING * self.weight / (memory.round_trip + self.weight)
         refreshed = 1.0 if inside else 1 - max(0.0, memory.refresh - OUTSTANDING * self.weight) * memory.refresh_rate
@@ -74,6 +75,7 @@ class Memory:
         self.round_trip = self.latency
         self.refresh = part.refresh_ns * hz / 1e9
         self.refresh_rate = 1e9 / (part.refresh_interval_ns * hz) if part.refresh_interval_ns else 0.0
+        self._least = 1 - self.refresh * self.refresh_rate
         self.asked = 0
         """Beats of reads that fill has asked for and whose flows haven't begun."""
         self._flows: list[Flow] = []
@@ -95,26 +97,31 @@ class Memory:
         self._since = self.clock.now
         self._behind = max(0.0, self._behind + self._grows * elapsed)
         for flow in self._flows:
-            beats = min(flow.left, flow.rate * elapsed)
+            beats = flow.rate * elapsed
+            if beats > flow.left:
+                beats = flow.left
             flow.left -= beats
             self.bus_cycles += beats * flow.bus
             self.beats[flow.write] += beats
 
     def _share(self) -> None:
         """Give each flow its rate until a flow begins or ends, and wait for the next end."""
-        for write in (False, True):
-            _fill([flow for flow in self._flows if flow.write == write])
-        wanted = sum(flow.rate * flow.bus for flow in self._flows)
-        least = 1 - self.refresh * self.refresh_rate
-        room = min((OUTSTANDING * flow.weight * flow.bus for flow in self._flows), default=0.0) - self._behind
+        flows, least = self._flows, self._least
+        if len(flows) == 1:
+            flows[0].rate = min(flows[0].cap, 1.0)
+        else:
+            _fill([flow for flow in flows if not flow.write])
+            _fill([flow for flow in flows if flow.write])
+        wanted = sum([flow.rate * flow.bus for flow in flows])
+        room = min([flow.held for flow in flows], default=0.0) - self._behind
         if wanted > least and room < 1:
-            for flow in self._flows:
+            for flow in flows:
                 flow.rate *= least / wanted
             wanted = least
         self._grows = wanted - least
         self._version += 1
-        if self._flows:
-            cycles = min(ceil(flow.left / flow.rate - NEAR) for flow in self._flows)
+        if flows:
+            cycles = min([ceil(flow.left / flow.rate - NEAR) for flow in flows])
             if self._grows > 0:  # until the bursts under way are all behind
                 cycles = min(cycles, ceil(room / self._grows))
             version = self._version

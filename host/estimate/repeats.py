@@ -73,7 +73,8 @@ class Shape:
 
     ``owner``: name of the command, and its tensors. ``ends``: descriptors that follow a tile's end, DEEP apart or more,
     with what is under way there. ``marks``: of some of them, from a command that ran while no other unit worked;
-    ``last``: the last of them by what is under way. ``work``: that of a row-stationary array.
+    ``last``: the last of them by what is under way. ``named``: descriptors by field name, of those that have run.
+    ``work``: that of a row-stationary array.
     """
 
     pushes: list[Raw]
@@ -84,6 +85,7 @@ class Shape:
     marks: dict[int, Mark] = field(default_factory=dict)
     last: dict[tuple[int, ...], int] = field(default_factory=dict)
     contents: dict[tuple[int, int], Content] = field(default_factory=dict)
+    named: dict[int, tuple[str, dict[str, int]]] = field(default_factory=dict)
     work: Work | None = None
 
     def learn(self, marks: dict[int, Mark]) -> None:

@@ -44,16 +44,21 @@ def traffic(config: Config, fields: Mapping[str, int]) -> Traffic:
     length = fields.get("length", 0) * config.operand_bytes
     if not all(counts) or not length:
         return NOTHING
-    block = max(config.beat_bytes * config.max_burst_beats, config.dram.burst_bytes)
+    beat, granule = config.beat_bytes, config.dram.burst_bytes
+    burst = beat * config.max_burst_beats
     steps = (fields.get("d0", 0), fields.get("d1", 0), fields.get("d2", 0))
-    return _counted(config, fields.get("dram", 0) % block, counts, steps, length)
+    return _counted((beat, burst, granule), fields.get("dram", 0) % max(burst, granule), counts, steps, length)
 
 
 @lru_cache(1 << 17)
 def _counted(
-    config: Config, place: int, counts: tuple[int, int, int], steps: tuple[int, int, int], length: int
+    sizes: tuple[int, int, int], place: int, counts: tuple[int, int, int], steps: tuple[int, int, int], length: int
 ) -> Traffic:
-    """The traffic of segments whose first one begins ``place`` bytes into a block."""
+    """The traffic of segments whose first one begins ``place`` bytes into a block.
+
+    ``sizes``: bytes of a beat, of a burst's block, of a granule. They stand for the design, which is slow to look up.
+    """
+    beat, burst, granule = sizes
     i, j, k = np.ix_(*(np.arange(n) * step for n, step in zip(counts, steps, strict=True)))
     first = (place + i + j + k).ravel()
     last = first + length - 1
@@ -61,11 +66,7 @@ def _counted(
     def touched(size: int) -> int:
         return int((last // size - first // size + 1).sum())
 
-    beat = config.beat_bytes
-    return Traffic(
-        first.size, touched(beat * config.max_burst_beats), touched(beat), touched(max(beat, config.dram.burst_bytes)),
-        first.size * length,
-    )  # fmt: skip
+    return Traffic(first.size, touched(burst), touched(beat), touched(max(beat, granule)), first.size * length)
 
 
 class Places:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import astuple
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -50,6 +51,8 @@ class Update:
         self._read, self._made = Queue(clock, SLOTS), Queue(clock, SLOTS)
         self._written = Tokens(clock)
         self._latency = lane_type(config).LATENCY
+        self._block = max(config.beat_bytes * config.max_burst_beats, config.dram.burst_bytes)
+        self._counted = lru_cache(1 << 16)(self._moved)
         self.busy = self.begun = self.ended = 0
         for process in (self._run(), self._lanes(), self._write()):
             clock.start(process)
@@ -64,7 +67,8 @@ class Update:
             self.begun += 1
             adam = command.opcode == Opcode.ADAM
             yield BEGIN_CYCLES + adam * ADAM_BEGIN_CYCLES
-            read, written = _arrays(command, config)
+            arrays, changed = _arrays(command, config)
+            read, written = self._side(command, arrays, write=False), self._side(command, changed, write=True)
             pieces = -(-command.count // chunk)
             size = chunk * -(-pieces // MOST_PIECES)
             yield self._memory.latency
@@ -77,8 +81,8 @@ class Update:
                 if command.b_addr in self._window:  # bursts of a chunk wait for those at the port, and these for them
                     yield WINDOW_CYCLES + self._memory.latency - REQUEST_CYCLES
                 done = command.count - left - count
-                yield self._flow(command, read, done, count, write=False)
-                self._read.put((command, done, count, written, self._whole(since, count, read)))
+                yield self._flow(read, done, count, write=False)
+                self._read.put((command, done, count, written, self._whole(since, count, arrays)))
             yield self._written if command.count else 0
             yield END_CYCLES
             self.busy += self._clock.now - began
@@ -117,7 +121,7 @@ class Update:
         while True:
             yield self._made.there
             command, done, count, written = self._made.first()
-            flow = self._flow(command, written, done, count, write=True)
+            flow = self._flow(written, done, count, write=True)
             yield flow
             self._made.drop()
             left[id(command)] = left.get(id(command), command.count) - count
@@ -125,34 +129,43 @@ class Update:
                 del left[id(command)]
                 self._written.give_at(self._clock.now + ANSWER_CYCLES + round(flow.bus * flow.weight))
 
-    def _moved(self, command: Command, arrays: dict[str, int], first: int, count: int) -> Traffic:
-        """The traffic of ``count`` elements of each array from the ``first`` on, chunk by chunk."""
+    def _side(self, command: Command, arrays: dict[str, int], write: bool) -> "_Side":
+        """The arrays that a command reads, or those that it writes."""
+        name, way = command.opcode.name.lower(), "write" if write else "read"
+        places = {array: getattr(command, f"{array}_addr") for array in arrays}
+        return [
+            ((name, array, "chip" if places[array] in self._window else way), places[array], size)
+            for array, size in arrays.items()
+        ]
+
+    def _moved(self, places: tuple[tuple[int, int], ...], count: int) -> Traffic:
+        """The traffic of ``count`` elements of arrays, chunk by chunk, by place in a block and bytes of an element."""
         config, chunk = self._config, chunk_weights(self._config)
         found = [
             traffic(config, {
-                "dram": getattr(command, f"{array}_addr") + begin * size, "d0": chunk * size,
-                "length": weights * size // config.operand_bytes, "n0": times, "n1": 1, "n2": 1,
+                "dram": place + begin * size, "d0": chunk * size, "length": weights * size // config.operand_bytes,
+                "n0": times, "n1": 1, "n2": 1,
             })
-            for array, size in arrays.items()
-            for begin, weights, times in (
-                (first, chunk, count // chunk), (first + count // chunk * chunk, count % chunk, 1),
-            )
+            for place, size in places
+            for begin, weights, times in ((0, chunk, count // chunk), (count // chunk * chunk, count % chunk, 1))
         ]  # fmt: skip
         return Traffic(*(sum(each) for each in zip(*map(astuple, found), strict=True)))
 
-    def _flow(self, command: Command, arrays: dict[str, int], first: int, count: int, write: bool) -> Flow:
-        """The flow of a piece, whose bytes are counted."""
-        name, beat = command.opcode.name.lower(), self._config.beat_bytes
-        for array, size in arrays.items():
-            way = "write" if write else "read"
-            n_bytes = count * size if write else -(-count * size // beat) * beat
-            self._table[name, array, "chip" if getattr(command, f"{array}_addr") in self._window else way] += n_bytes
-        moved = self._moved(command, arrays, first, count)
+    def _flow(self, side: "_Side", first: int, count: int, write: bool) -> Flow:
+        """The flow of a piece's ``count`` elements from the ``first`` on, whose bytes are counted."""
+        beat = self._config.beat_bytes
+        for owner, _, size in side:
+            self._table[owner] += count * size if write else -(-count * size // beat) * beat
+        moved = self._counted(tuple(((place + first * size) % self._block, size) for _, place, size in side), count)
         if write:  # its pauses are spread over it, as the part has room for its bursts
             pauses = moved.segments * WRITE_CYCLES + (moved.bursts - moved.segments) * AGAIN_CYCLES
             return Flow(self._memory, moved, write, cap=moved.beats / (moved.beats + pauses), single=True)
         window = SLOTS * moved.beats // -(-count // chunk_weights(self._config))
         return Flow(self._memory, moved, write, window=window)
+
+
+_Side = list[tuple[tuple[str, str, str], int, int]]
+"""Arrays: whose bytes they are in the table, their addresses, bytes of an element."""
 
 
 def _arrays(command: Command, config: Config) -> tuple[dict[str, int], dict[str, int]]:
