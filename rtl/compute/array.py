@@ -14,8 +14,8 @@ __all__ = ["Array"]
 class Array(wiring.Component):
     """``rows`` x ``cols`` weight-stationary PEs; a pipeline that never stalls.
 
-    Row i sees its element of a vector i cycles after row 0, in all columns at once, so the psums of all columns leave in
-    the same cycle. Stationary vectors are delayed alike, so a tile is loaded while the one before still goes down.
+    Row i sees its element of a vector i cycles after row 0, in all columns at once, so the psums of all columns leave
+    in the same cycle. Stationary vectors are delayed alike, so a tile is loaded while the one before still goes down.
 
     Members
     -------
@@ -55,7 +55,9 @@ class Array(wiring.Component):
         above = [0] * self.config.cols
         swap, load = self.swap, self.load
         for row in range(self.config.rows):
-            stream, stationary = (delayed(m, vector[row], row, reset=False) for vector in (self.stream, self.stationary))
+            stream, stationary = (
+                delayed(m, vector[row], row, reset=False) for vector in (self.stream, self.stationary)
+            )
             for col in range(self.config.cols):
                 m.submodules[f"pe_r{row}_c{col}"] = pe = PE(self.config)
                 m.d.comb += [

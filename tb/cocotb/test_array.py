@@ -32,7 +32,7 @@ async def products(dut):
     bench = Bench(dut, array)
     await bench.start()
     values = np.random.default_rng(cocotb.RANDOM_SEED)
-    most, n_stream = operand_max(config.operand_width), config.rows + config.cols + 3
+    most, n_stream = operand_max(config.operand_width), config.cols
     weights = values.integers(-most, most, (TILES, config.rows, config.cols), endpoint=True)
     weights[0, :, 0] = most  # the largest psum there is
     vectors = values.integers(-most, most, (TILES, n_stream, config.rows), endpoint=True)
@@ -51,9 +51,8 @@ async def products(dut):
     for tile in range(TILES):
         for place in range(n_stream):
             bench.set("load", 0)
-            col = place - array.swap_cycles
-            if tile + 1 < TILES and 0 <= col < config.cols:
-                load(tile + 1, col)
+            if tile + 1 < TILES:
+                load(tile + 1, place)
             bench.set("stream", vectors[tile, place].tolist())
             bench.set("swap", place == 0)
             await bench.edge
