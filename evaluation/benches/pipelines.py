@@ -52,7 +52,7 @@ __all__ = ["DEVICES", "LINK", "MIX", "SCHEDULES", "SETTINGS", "SHAPE", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.pipelines"
 WORK = Path("build/bench_pipelines")
-SCHEDULES = ("gpipe", "1f1b", "zb-h1")
+SCHEDULES = ("gpipe", "1f1b", "chimera", "zb-h1")
 DEVICES, CLASSES, SHAPE = 4, 10, (3, 16, 16)
 SETTINGS = TrainSettings(model="vgg-small", preset="tiny", batch=4, micro_batches=4, seed=1)
 VARIANT = "max"
@@ -108,7 +108,10 @@ def pipelined(settings: TrainSettings, schedule: str, module: nn.Module, shape: 
         for device in devices:
             device.close()
     steps = {
-        phase: [[place, step.what, step.stage, step.micro_batch, step.phase, cycles] for place, step, cycles in batch]
+        phase: [
+            [place, step.what, step.stage, step.micro_batch, step.phase, step.replica, cycles]
+            for place, step, cycles in batch
+        ]
         for phase, batch in found["steps"].items()
     }
     return {"steps": steps, "cycles": found["cycles"], "stages": pipeline.staged.stage_of}
@@ -130,8 +133,8 @@ def source_of(settings: TrainSettings) -> str | None:
 def steps_of(record: dict) -> dict[str, Steps]:
     """The steps of a record by phase."""
     return {
-        name: [(place, Step(What(what), stage, micro_batch, 0, phase), cycles)
-               for place, what, stage, micro_batch, phase, cycles in batch]
+        name: [(place, Step(What(what), stage, micro_batch, 0, phase, replica), cycles)
+               for place, what, stage, micro_batch, phase, replica, cycles in batch]
         for name, batch in record["steps"].items()
     }  # fmt: skip
 

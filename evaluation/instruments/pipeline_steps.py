@@ -8,7 +8,7 @@ import numpy as np
 from ...host.compiler.predictor_steps import SHARED
 from ...host.pipelines.counts import Mix
 from ...host.pipelines.device_program import Staged
-from ...host.pipelines.expected import message_bytes, needed
+from ...host.pipelines.expected import agreed, arrival, needed
 from ...host.pipelines.staged_network import Link, StagedNetwork
 from ...host.pipelines.steps import Step, What
 from ...host.pipelines.worker import HEADER_BYTES
@@ -71,9 +71,7 @@ def laid(staged: Staged, batches: Sequence[Steps], link: Link) -> float:
                 while row and all(need in ends for need in needed(staged, row[0][0])):
                     step, cycles = row.pop(0)
                     begin = max([free[place], *(
-                        ends[need] + (staged.schedule.device(need) != place)
-                        * link.cycles(message_bytes(staged, need.what, need.stage))
-                        for need in needed(staged, step)
+                        ends[need] + arrival(staged, step, need, place, link) for need in needed(staged, step)
                     )])  # fmt: skip
                     free[place] = begin + cycles
                     if step.what is not What.ADAM:
@@ -81,6 +79,7 @@ def laid(staged: Staged, batches: Sequence[Steps], link: Link) -> float:
             assert sum(map(len, rows)) < before, "the devices wait for each other"
         if any(step.what is What.ADAM for _, step, _ in batch):
             free = [max(free) + link.cycles(HEADER_BYTES * len(SHARED))] * size
+        free = agreed(staged, free, link)
     return max(free)
 
 

@@ -27,7 +27,7 @@ PREDICTOR_UNUSED = "predictor.unused"
 LAYER_PARTS = (
     "output", "index", "gradient", "weight", "low", "momentum", "weight_gradient", "statistics", "sums", "constants",
     "scale", "reorganised", "hidden", "hidden_gradient", "predicted", "kept",
-    "gradient_sum", "gradient_part",
+    "gradient_sum", "gradient_part", "reorganised_part",
 )  # fmt: skip
 """A layer's tensors: its own in the first line, in the second those of the source of its gradients."""
 

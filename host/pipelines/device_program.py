@@ -4,12 +4,13 @@ Activations of micro-batches that are under way at the same time have memory eac
 that exponents follow, so a batch is one program.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...spec.commands import Opcode, Phase
 from ...spec.config import Config
+from ...spec.phases import GP
 from ..compiler.batch import Batch
 from ..compiler.compiler import ON_CHIP, add_on_chip, assembled, check_length, check_numbers, declared_tensors
 from ..compiler.dependencies import with_waits
@@ -27,10 +28,10 @@ from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
 from ..program import ALIGNMENT, Line, Program, header
 from .cutting import balanced, cut_at, node_cycles
 from .refusals import check_network, check_replicas
-from .replicas import Exchange, Places, followed, kept_apart, parts_of
+from .replicas import Exchange, Places, followed, is_mean, is_part, kept_apart, parts_of
 from .sections import Crossing, Sections
-from .shared_predictor import check_source, kept, tracked
-from .steps import PipelineError, Schedule, Step, What
+from .shared_predictor import BATCH_END, check_source, kept, tracked
+from .steps import PipelineError, Schedule, Step, What, under_way
 
 __all__ = ["DeviceProgram", "Staged"]
 
@@ -84,7 +85,7 @@ class Staged:
     ----------
     source: the source of gradients, as the batch that calibrates has it
     sections: commands by stage, and what crosses stages
-    sums: commands that add up the second replica's gradients, by stage; empty without replicas
+    sums: commands by stage that add what the second replica keeps apart, before updates; empty without replicas
     exchange: what replicas tell each other
     stage_of: the stage of each node
     cycles: expected cycles of each node
@@ -111,7 +112,7 @@ class Staged:
         self._lives = lifetimes(graph, work)
         self._declared = declared_tensors(graph, work, self.source, config, self._lives)
         check_replicas(schedule, work.pieces)
-        self.exchange = Exchange(schedule, graph.layers, self.stage_of)
+        self.exchange = Exchange(schedule, graph.layers, self.stage_of, self.source.scales)
         self.sums: dict[int, list[Command]] = {}
         whole = in_micro_batches(graph, batch, config, schedule.micro_batches, make).steps
         self._parts = [self._part([step for step in whole if step.micro_batch == m], m)
@@ -137,10 +138,23 @@ class Staged:
         return self.schedule.places[self.schedule.replica_of(micro_batch), stage].forward
 
     def parts(self, step: Step) -> list[tuple[str, int]]:
-        """The gradients that a replica has kept apart until an update, by name and micro-batch."""
-        sums = self.sums.get(step.stage, []) if step.replica else []
-        return [(command.operands["c"], command.micro_batch) for command in sums
-                if command.operands["c"].endswith(".gradient_part")]  # fmt: skip
+        """The gradients and predictor's inputs that the last replica has kept apart until an update, and of which part.
+
+        The part is a micro-batch.
+        """
+        sums = self.sums_of(step) if step.replica else []
+        return sorted({(command.operands["c"], command.micro_batch) for command in sums
+                       if is_part(command.operands["c"])})  # fmt: skip
+
+    def sums_of(self, step: Step) -> list[Command]:
+        """The commands that add up before an update: gradients in the last replica, the predictor's input in all."""
+        sums = self.sums.get(step.stage, []) if step.what is What.UPDATE else []
+        phase = Phase.GP if step.phase == GP else BACKPROPAGATION
+        return [each for each in sums if each.phases & phase and (step.replica or is_mean(each.operands["out"]))]
+
+    def batch_end(self, replica: int) -> int:
+        """The micro-batch of a replica's messages that come after all of them."""
+        return self.schedule.of_replica(replica)[-1] if replica else BATCH_END
 
     def _part(self, commands: list[Command], micro_batch: int) -> Sections:
         """The commands of a micro-batch."""
@@ -148,7 +162,7 @@ class Staged:
             commands, sums = kept_apart(self.graph, commands)
             for command in sums:
                 self.sums.setdefault(self.stage_of[self.graph.layers[command.layer].name], []).append(command)
-        return Sections(self.graph, commands, self.stage_of)
+        return Sections(self.graph, commands, self.stage_of, predicts_late=self.schedule.replicas > 1)
 
     def _device(self, place: int) -> DeviceProgram:
         steps = self.schedule.lists[place]
@@ -165,15 +179,16 @@ class Staged:
         for stage in reversed(own):
             ordered += [calibrates(What.BACKWARD, stage), calibrates(What.UPDATE, stage)]
         if self.gp:
-            learning = [Step(What.LEARN, stage, None, 0) for stage in reversed(own)]
-            learning.append(Step(What.ADAM, own[0], None, 0))
-            ordered, steps, gp_steps = [*ordered, *learning], (*steps, *learning), self.gp.lists[place]
+            learning = [Step(What.LEARN, stage, None, 0, replica=replica_of[stage]) for stage in reversed(own)]
+            learning.append(Step(What.ADAM, own[0], None, 0, replica=replica_of[own[0]]))
+            ordered, gp_steps = [*ordered, *learning], self.gp.lists[place]
+            steps = (*steps, *(step for step in learning if step.what is What.ADAM or not step.replica))
         calibrating = tuple(ordered)
         commands = {"program": self._commands(steps, self._parts), "calibrating": self._commands(calibrating, None)}
         if gp_steps:
             commands["gp"] = self._commands(gp_steps, self._parts, Phase.GP)
         commands |= self.source.programs()
-        held = max(_under_way([step for step in steps if step.stage == stage]) for stage in own)
+        held = max(under_way([step for step in steps if step.stage == stage]) for stage in own)
         places = self._places(commands, held)
         plan, tensors, entry = self._placed(commands, places)
 
@@ -216,8 +231,8 @@ class Staged:
             of_step = sections.of(step.what, stage, also)
             if parts is None:
                 of_step = [replace(each, micro_batch=step.micro_batch or 0) for each in of_step]
-            elif step.what is What.UPDATE and step.replica:
-                of_step = [*self.sums.get(stage, []), *of_step]
+            else:
+                of_step = [*self.sums_of(step), *of_step]
             found += [each for each in of_step if each.phases & phases]
         return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]
 
@@ -279,12 +294,3 @@ class Staged:
 
 def _whole(tensor: Tensor) -> int:
     return -(-tensor.n_bytes // BLOCK) * BLOCK
-
-
-def _under_way(steps: Iterable[Step]) -> int:
-    """Micro-batches of a stage at most that have passed forward, but not yet all of the way back."""
-    held = most = 0
-    for step in steps:
-        held += (step.what is What.FORWARD) - (step.what in (What.BACKWARD, What.BACKWARD_WEIGHT))
-        most = max(most, held)
-    return most

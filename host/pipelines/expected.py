@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ...spec.commands import Phase
 from ...spec.opcodes import COMPUTE, UPDATES
+from ...spec.phases import GP
 from ..compiler.compiler import assembled
 from ..compiler.costs import cycles_of
 from ..compiler.ir import Step as Command
@@ -14,7 +15,7 @@ from .staged_network import Link
 from .steps import BACKWARDS, Step, What
 from .worker import HEADER_BYTES
 
-__all__ = ["Expected", "StageRow", "expected", "message_bytes", "needed"]
+__all__ = ["Expected", "StageRow", "agreed", "arrival", "expected", "mean_bytes", "message_bytes", "needed"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Expected:
     cycles: float
     one_device_cycles: int
     stages: tuple[StageRow, ...]
-    gp_cycles: int = 0
+    gp_cycles: float = 0
     gp_one_device_cycles: int = 0
 
     def speedup(self, gp_share: float = 0.0) -> float:
@@ -65,15 +66,20 @@ def expected(staged: Staged, link: Link) -> Expected:
         place = staged.schedule.places[replica, stage].forward
         device, passed = staged.devices[place], len(staged.schedule.of_replica(replica))
         sent = sum(message_bytes(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
-        agreed = HEADER_BYTES * len(device.followed) * (replica == 0)  # once for both stages of a device
+        summed = message_bytes(staged, What.UPDATE, stage) + (passed if replica else 1) * mean_bytes(staged, stage)
+        summed += HEADER_BYTES * len(device.followed) * (replica == 0)  # once for both stages of a device
         rows.append(StageRow(
             stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles,
-            cycles / sum(totals.values()), passed * sent + message_bytes(staged, What.UPDATE, stage) + agreed,
-            device.held, device.plan.n_bytes,
+            cycles / sum(totals.values()), passed * sent + summed, device.held, device.plan.n_bytes,
         ))  # fmt: skip
-    gp = [sum(gp_times.of_step(step) for step in device.gp_steps) for device in staged.devices]
+    gp_rows = [device.gp_steps for device in staged.devices]
+    if staged.schedule.replicas > 1:  # a device ends a batch before it begins the next
+        gp = _makespan(staged, gp_rows, gp_times, link)
+    else:
+        gp = max(sum(map(gp_times.of_step, steps)) for steps in gp_rows)
     whole, gp_whole = times.alone(lambda device: device.steps), gp_times.alone(lambda device: device.gp_steps)
-    return Expected(_makespan(staged, times, link), whole, tuple(rows), max(gp), gp_whole)
+    end = _makespan(staged, [device.steps for device in staged.devices], times, link)
+    return Expected(end, whole, tuple(rows), gp, gp_whole)
 
 
 class _Times:
@@ -84,9 +90,8 @@ class _Times:
         self._known: dict[tuple[What, int], int] = {}
 
     def of_step(self, step: Step) -> int:
-        """Cycles of a step, with the sums of gradients that replicas make before their update."""
-        sums = self._staged.sums.get(step.stage, []) if step.what is What.UPDATE and step.replica else []
-        return self.of(step.what, step.stage) + self._cycles(sums)
+        """Cycles of a step, with the sums that replicas make before their update."""
+        return self.of(step.what, step.stage) + self._cycles(self._staged.sums_of(step))
 
     def alone(self, steps_of: Callable[[DeviceProgram], Sequence[Step]]) -> int:
         """Cycles of all steps on one device, which makes each update once, and one step ADAM."""
@@ -115,12 +120,12 @@ class _Times:
 def message_bytes(staged: Staged, what: What, stage: int) -> int:
     """Bytes that a step sends to other devices; of the predictor's gradients, which go apart, the longer one's.
 
-    Those of an update are the sum of gradients that replicas exchange.
+    Those of an update are the sums of gradients that replicas exchange.
     """
     if what is What.LEARN:
         return max(HEADER_BYTES + staged.tensors[name].n_bytes for name in GRADIENTS)
     if what is What.UPDATE:
-        return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in staged.exchange.names(stage))
+        return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in staged.exchange.sums(stage))
     tensors = [staged.tensors[each.tensor] for each in staged.sections.sent(what, stage) if staged.has_message(each)]
     return sum(HEADER_BYTES + each.n_bytes for each in tensors)
 
@@ -132,26 +137,45 @@ def needed(staged: Staged, step: Step) -> list[Step]:
     if step.what is What.LEARN:
         after = step.stage + 1
         return [Step(What.LEARN, after, None, step.batch)] if after < staged.schedule.stages else []
-    ends = (*BACKWARDS, What.UPDATE)
+    ends = (*BACKWARDS, What.UPDATE, *[What.FORWARD] * (step.phase == GP))
     return [each for each in staged.schedule.needs(step) if step.what is not What.UPDATE or each.what in ends]
 
 
-def _makespan(staged: Staged, times: _Times, link: Link) -> float:
-    """Cycles until the last device is done, if each takes its steps in order, as soon as it can."""
+def arrival(staged: Staged, step: Step, need: Step, place: int, link: Link) -> float:
+    """Cycles from the end of a step until the device that takes the next one has its results."""
+    if staged.schedule.device(need) == place:
+        return 0.0
+    if step.what is not What.UPDATE:
+        return link.cycles(message_bytes(staged, need.what, need.stage))
+    n_bytes = mean_bytes(staged, step.stage) if step.phase == GP else message_bytes(staged, What.UPDATE, step.stage)
+    return link.cycles(n_bytes)
+
+
+def mean_bytes(staged: Staged, stage: int) -> int:
+    """Bytes of the predictor's inputs of a stage, which replicas exchange."""
+    return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in staged.exchange.means(stage))
+
+
+def agreed(staged: Staged, free: Sequence[float], link: Link) -> list[float]:
+    """Cycles after which each device may begin the next batch: once it has agreed on exponents with its partner."""
+    if staged.schedule.replicas == 1:
+        return list(free)
+    return [max(own, free[staged.schedule.partner(place)])
+            + link.cycles(HEADER_BYTES * len(staged.devices[place].followed))
+            for place, own in enumerate(free)]  # fmt: skip
+
+
+def _makespan(staged: Staged, rows: Sequence[Sequence[Step]], times: _Times, link: Link) -> float:
+    """Cycles until the last device is done with its row of steps, if each takes them in order, as soon as it can."""
     schedule, ends = staged.schedule, dict[Step, float]()
-    left: list[Sequence[Step]] = [device.steps for device in staged.devices]
-    free = [0.0] * schedule.devices
-
-    def arrival(what: What, need: Step, place: int) -> float:
-        crosses = schedule.device(need) != place
-        sent = What.UPDATE if what is What.UPDATE else need.what
-        return ends[need] + crosses * link.cycles(message_bytes(staged, sent, need.stage))
-
+    left, free = list(rows), [0.0] * schedule.devices
     while any(left):
         for place, steps in enumerate(left):
             if steps and all(need in ends for need in needed(staged, steps[0])):
                 step = steps[0]
-                begin = max([free[place], *(arrival(step.what, need, place) for need in needed(staged, step))])
+                begin = max([free[place], *(
+                    ends[need] + arrival(staged, step, need, place, link) for need in needed(staged, step)
+                )])  # fmt: skip
                 free[place] = begin + times.of_step(step)
                 if step.what is not What.ADAM:  # each device has its own
                     ends[step] = free[place]

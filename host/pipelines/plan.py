@@ -37,10 +37,6 @@ class Plan:
         parts = settings.micro_batches
         if settings.predicts:
             self._check_predicted(settings)
-            if self.schedule == "chimera":
-                raise PipelineError(
-                    f"variant = {settings.variant!r} with pipeline = 'chimera': its two replicas don't predict"
-                )
         if settings.dataflow != TrainSettings.dataflow:
             raise PipelineError(f"dataflow = {settings.dataflow!r}: several devices take the dataflow 'free' alone")
         if device not in ("sim", "golden"):

@@ -14,7 +14,7 @@ from ..compiler.predictor_steps import GRADIENTS, SHARED
 from ..compiler.tensors import Tensor
 from .device_program import Staged
 from .relay import Relay, joined, length, parted
-from .replicas import largest_of
+from .replicas import is_mean, largest_of
 from .shared_predictor import BATCH_END, largest
 from .staged_network import Link, Ran
 from .steps import Step, What
@@ -70,7 +70,11 @@ class Rounds:
                 else:
                     self._send(made, place, tag)
             self._send_sums(step)
-        for _, each in self._sending:  # the vectors are kept until they have gone
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait until all that is sent has gone; until then the vectors are kept."""
+        for _, each in self._sending:
             if each is not None:
                 each.wait()
         self._sending.clear()
@@ -93,11 +97,11 @@ class Rounds:
     def _take_sums(self, step: Step) -> None:
         """Wait for what the other replica's gradients add up to, if the step needs it."""
         network, wanted = self.network, self._exchanged(self.staged.exchange.received(step))
-        for micro_batch, names in wanted.items():
+        for (micro_batch, mean), names in wanted.items():
             tensors = [self.staged.tensors[name] for name in names]
             vector = torch.zeros(length(1, tensors), dtype=torch.float64)
             writer = self.staged.device_of(step.stage, self.staged.exchange.other(step.replica))
-            distributed.recv(vector, writer, tag=self._sums_tag(step, micro_batch))
+            distributed.recv(vector, writer, tag=self._sums_tag(step, micro_batch, mean))
             (time,), parts = parted(vector, 1, tensors)
             for name, exponent, mantissas in parts:
                 message = Message(name, micro_batch, step.stage, True, exponent, mantissas)
@@ -105,29 +109,33 @@ class Rounds:
                 network.free = max(network.free, time + network.link.cycles(message.n_bytes))
 
     def _send_sums(self, step: Step) -> None:
-        for micro_batch, names in self._exchanged(self.staged.exchange.sent(step)).items():
+        for (micro_batch, mean), names in self._exchanged(self.staged.exchange.sent(step)).items():
             messages = [self.network.kept[name, micro_batch] for name in names]
             self.network.sent_bytes += sum(message.n_bytes for message in messages)
             place = self.staged.device_of(step.stage, micro_batch)
-            self._send(joined([self.network.free], messages), place, self._sums_tag(step, micro_batch))
+            self._send(joined([self.network.free], messages), place, self._sums_tag(step, micro_batch, mean))
 
-    def _exchanged(self, sums: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
-        """The names of sums by the micro-batch that they are sent as; the batch that calibrates has none."""
-        found: dict[int, list[str]] = {}
+    def _exchanged(self, sums: Iterable[tuple[str, int]]) -> dict[tuple[int, bool], list[str]]:
+        """The names of sums by the micro-batch that they are sent as, and whether they are the predictor's inputs.
+
+        The batch that calibrates has none.
+        """
+        found: dict[tuple[int, bool], list[str]] = {}
         for name, micro_batch in () if self.network.calibrates else sums:
-            found.setdefault(micro_batch, []).append(name)
+            found.setdefault((micro_batch, is_mean(name)), []).append(name)
         return found
 
-    def _sums_tag(self, step: Step, micro_batch: int) -> int:
+    def _sums_tag(self, step: Step, micro_batch: int, mean: bool) -> int:
         stages, count = self.staged.schedule.stages, self.staged.schedule.micro_batches
-        return (2 * stages + step.stage) * count + micro_batch
+        return ((2 + mean) * stages + step.stage) * count + micro_batch
 
     def learn(self) -> None:
         """Run the predictor's steps: stages in turn from the last, then Adam; then make shared exponents equal."""
         network, worker = self.network, self.worker
         vector = torch.zeros(length(1 + len(SHARED), self._gradients()), dtype=torch.float64)
         while step := worker.next:
-            writer = self._reader(step.stage + 1 if step.what is What.LEARN else 0)
+            learns = step.what is What.LEARN
+            writer = self._reader(step.stage + 1, step.replica) if learns else self._reader(0)
             if step.what is What.ADAM and self.staged.schedule.devices > 1:
                 distributed.broadcast(vector, writer)
             elif worker.needs:
@@ -138,12 +146,13 @@ class Rounds:
             sent, cycles = worker.run()
             network.free = begin + cycles
             network.ran.append(Ran(network.rank, step, begin, network.free))
-            if step.what is What.LEARN:
+            if learns:
                 network.shared |= worker.shared if network.calibrates else {}
                 network.sent_bytes += sum(message.n_bytes for message in sent)
                 vector = self._packed(sent) if sent else vector
                 if sent and step.stage:
-                    distributed.send(vector, self._reader(step.stage - 1))
+                    self._send(vector, self._reader(step.stage - 1, step.replica), 0)
+        self._wait()
         self._agree()
 
     def _agree(self) -> None:
@@ -157,18 +166,19 @@ class Rounds:
             network.free = max(free for _, free in found) + network.link.cycles(n_bytes)
 
     def agree_as_replicas(self) -> None:
-        """Give replicas the larger of their exponents, as one device has them; then the next batch may begin."""
+        """Give replicas the larger of their exponents, as one device has them; then both may begin the next batch."""
         network = self.network
         found: list = [None] * self.staged.schedule.devices
         distributed.all_gather_object(found, (self.worker.exponents, network.free))
         self.worker.agree(largest_of([exponents for exponents, _ in found]))
-        n_bytes = [HEADER_BYTES * len(device.followed) for device in self.staged.devices]
-        network.sent_bytes += n_bytes[network.rank]
-        network.free = max(free for _, free in found) + network.link.cycles(max(n_bytes))
+        n_bytes = HEADER_BYTES * len(self.worker.compiled.followed)
+        network.sent_bytes += n_bytes
+        _, partner_free = found[self.staged.schedule.partner(network.rank)]
+        network.free = max(network.free, partner_free) + network.link.cycles(n_bytes)
 
-    def _reader(self, stage: int) -> int:
-        """The rank that has a stage."""
-        return self.staged.device_of(min(stage, self.staged.schedule.stages - 1))
+    def _reader(self, stage: int, replica: int = 0) -> int:
+        """The rank that has a stage of a replica."""
+        return self.staged.device_of(min(stage, self.staged.schedule.stages - 1), self.staged.batch_end(replica))
 
     def _gradients(self) -> list[Tensor]:
         return [self.staged.tensors[name] for name in GRADIENTS]

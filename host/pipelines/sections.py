@@ -38,11 +38,13 @@ class Sections:
     ----------
     graph, commands: the network, and a batch's commands with updates
     stage_of: the stage of each node
+    predicts_late: predictors read the output of a stage at its update alone, since other micro-batches add to it
     """
 
     graph: Graph
     commands: Sequence[Command]
     stage_of: dict[str, int]
+    predicts_late: bool = False
     crossings: list[Crossing] = field(default_factory=list)
 
     def __post_init__(self):
@@ -56,7 +58,7 @@ class Sections:
                 own = (What.ADAM, 0) if adam else (What.LEARN, max(self.stage_of.values()))
                 self._sorted.append((*own, command))
             elif command.operands:
-                kind = _forward_kind(command) if forward else _kind(command, self.graph.layers)
+                kind = self._forward_kind(command) if forward else _kind(command, self.graph.layers)
                 stage = self.stage_of[node_of(command, self.graph)]
                 if command.name and not forward:  # a sum or a mask, made where its last part is
                     stage = min(stage for name in command.operands.values() if (stage := writers.get(name, -1)) >= 0)
@@ -77,6 +79,11 @@ class Sections:
     def sent(self, what: What, stage: int) -> list[Crossing]:
         """The tensors that others need from a stage's step."""
         return [each for each in self.crossings if each.writer == stage and each.backward == _backward(what)]
+
+    def _forward_kind(self, command: Command) -> What:
+        """The kind of a command before the loss; in GP a stage predicts and updates after its last forward step."""
+        predicts = command.fields.get("predictor") and (self.predicts_late or command.phases == Phase.GP)
+        return What.UPDATE if predicts or command.opcode in UPDATES else What.FORWARD
 
     def _cross(self) -> None:
         """Find the crossings; raises PipelineError for one that has no message."""
@@ -105,12 +112,6 @@ class Sections:
 def _backward(what: What) -> bool | None:
     """True for steps that receive and send gradients, False for those of values, None for those of neither."""
     return {What.FORWARD: False, What.BACKWARD: True, _INPUT: True}.get(what)
-
-
-def _forward_kind(command: Command) -> What:
-    """The kind of a command before the loss; a stage of a GP batch predicts and updates after its last forward step."""
-    predicts = command.phases == Phase.GP and command.fields.get("predictor")
-    return What.UPDATE if predicts or command.opcode in UPDATES else What.FORWARD
 
 
 def _kind(command: Command, layers: Sequence[Layer]) -> What:

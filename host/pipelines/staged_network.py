@@ -268,10 +268,11 @@ class StagedNetwork(Pipelined):
             self._free = [max(self._free) + self.link.cycles(n_bytes)] * len(self.workers)
 
     def _agree_as_replicas(self) -> None:
-        """Give replicas the larger of their exponents, as one device has them; then the next batch may begin."""
-        found = largest_of([worker.exponents for worker in self.workers])
+        """Give replicas the larger of their exponents, as one device has them; then both may begin the next batch."""
+        found, free = largest_of([worker.exponents for worker in self.workers]), list(self._free)
         for worker in self.workers:
             worker.agree(found)
-        n_bytes = [HEADER_BYTES * len(worker.compiled.followed) for worker in self.workers]
-        self.sent_bytes += sum(n_bytes)
-        self._free = [max(self._free) + self.link.cycles(max(n_bytes))] * len(self.workers)
+            n_bytes = HEADER_BYTES * len(worker.compiled.followed)
+            self.sent_bytes += n_bytes
+            partner = self.staged.schedule.partner(worker.place)
+            self._free[worker.place] = max(free[worker.place], free[partner]) + self.link.cycles(n_bytes)

@@ -1,13 +1,13 @@
 """Steps of pipelined training, and a schedule: a list of them for each device."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 from ...spec.phases import BP, GP, PHASE_NAMES
 
-__all__ = ["BACKWARDS", "PipelineError", "Place", "Schedule", "Step", "What"]
+__all__ = ["BACKWARDS", "PipelineError", "Place", "Schedule", "Step", "What", "under_way"]
 
 
 class PipelineError(ValueError):
@@ -105,6 +105,13 @@ class Schedule:
         """The replica that a micro-batch passes; the first for one after all of them."""
         return max(0, micro_batch or 0) // (self.micro_batches // self.replicas)
 
+    def partner(self, device: int) -> int:
+        """The device that has the same stages, of the other replica; the device itself without replicas."""
+        first = next(
+            stage for (replica, stage), place in self.places.items() if not replica and place.forward == device
+        )
+        return self.places[self.replicas - 1, first].forward
+
     def of_replica(self, replica: int) -> range:
         """Micro-batches that pass a replica."""
         share = self.micro_batches // self.replicas
@@ -151,7 +158,7 @@ class Schedule:
                     for replica in range(self.replicas):
                         for micro_batch in self.of_replica(replica):
                             yield like(last, replica=replica, micro_batch=micro_batch)
-                    if step.replica < self.replicas - 1:  # the last replica makes the sum of all gradients
+                    if step.replica < self.replicas - 1 and step.phase != GP:  # the last one adds up all gradients
                         yield like(What.UPDATE, replica=self.replicas - 1)
                 yield from self._update(step, 1)
 
@@ -165,3 +172,12 @@ class Schedule:
         if number >= 0:
             batch, micro_batch = divmod(number, self.micro_batches) if self.eager else (number, None)
             yield Step(What.UPDATE, step.stage, micro_batch, batch, self.batches[batch], step.replica)
+
+
+def under_way(steps: Iterable[Step]) -> int:
+    """Micro-batches of a stage at most that have passed forward, but not yet all of the way back."""
+    held = most = 0
+    for step in steps:
+        held += (step.what is What.FORWARD) - (step.what in (What.BACKWARD, What.BACKWARD_WEIGHT))
+        most = max(most, held)
+    return most

@@ -19,7 +19,7 @@ from ..islands.tensor_access import read_tensor, write_tensor
 from ..training.exchange import read_results, write_loss_gradients
 from ..training.gradient_state import GradientState, gradient_state
 from .device_program import DeviceProgram, Staged
-from .shared_predictor import BATCH_END, StatePart
+from .shared_predictor import StatePart
 from .steps import PipelineError, Step, What
 
 __all__ = ["HEADER_BYTES", "Loss", "Memory", "Message", "Worker"]
@@ -33,7 +33,10 @@ HEADER_BYTES = 8
 
 @dataclass(frozen=True)
 class Message:
-    """A tensor on its way to the stage that reads it; the predictor's gradient is of the micro-batch BATCH_END."""
+    """A tensor on its way to the stage that reads it.
+
+    The predictor's gradient is of the micro-batch that :meth:`~.device_program.Staged.batch_end` says.
+    """
 
     tensor: str
     micro_batch: int
@@ -132,9 +135,10 @@ class Worker:
         if step.what is What.UPDATE:
             return set() if self._calibrate else {*self.staged.exchange.received(step)}
         if step.micro_batch is None:
-            writer = 0 if step.what is What.ADAM else step.stage + 1
-            there = writer < self.staged.schedule.stages and self.staged.device_of(writer) != self.place
-            return {(name, BATCH_END) for name in GRADIENTS} if there else set()
+            replica = 0 if step.what is What.ADAM else step.replica
+            writer, end = 0 if step.what is What.ADAM else step.stage + 1, self.staged.batch_end(replica)
+            there = writer < self.staged.schedule.stages and self.staged.device_of(writer, end) != self.place
+            return {(name, end) for name in GRADIENTS} if there else set()
         crossings = self.staged.sections.received(step.what, step.stage)
         return {(each.tensor, step.micro_batch) for each in crossings if self.staged.has_message(each)}
 
@@ -142,7 +146,8 @@ class Worker:
         """Put a message's tensor into memory, and set its exponent."""
         tensor = self.compiled.tensors(message.micro_batch)[message.tensor]
         write_tensor(self.device, tensor, message.mantissas)
-        self.device.set_exponents(tensor.number, message.exponent)
+        if tensor.number >= 0:  # else it has an exponent that devices share
+            self.device.set_exponents(tensor.number, message.exponent)
 
     def run(self) -> tuple[list[Message], int]:
         """Run the next step; returns the messages that it sends, and the device's cycles."""
@@ -150,7 +155,7 @@ class Worker:
         return self._run(), self.device.counters(self._phase)["cycles"] - before
 
     def cut(self, step: Step) -> int:
-        """The number of gradients kept apart until an update that may have been cut: an element is at the limit."""
+        """The number of parts kept apart until an update that may have been cut: an element is at the limit."""
         limit, found = operand_max(self.staged.config.operand_width), 0
         for name, micro_batch in self.staged.parts(step):
             mantissas = read_tensor(self.device, self.compiled.tensors(micro_batch)[name])
@@ -200,7 +205,8 @@ class Worker:
         found = [replace(self._message(name, micro_batch, step.stage, True), exponent=exponent)
                  for (name, micro_batch), exponent in zip(exchanged, held, strict=True)]  # fmt: skip
         if step.micro_batch is None:
-            return found + [self._message(name, BATCH_END, reader, True) for reader in self._learners(step)
+            end = self.staged.batch_end(step.replica)
+            return found + [self._message(name, end, reader, True) for reader in self._learners(step)
                             for name in GRADIENTS]  # fmt: skip
         if last and step.what is What.FORWARD and self._phase != GP:
             self._results[step.micro_batch] = read_results(self.memory(step.micro_batch), device)
@@ -209,14 +215,15 @@ class Worker:
 
     def _learners(self, step: Step) -> list[int]:
         """Stages on other devices that get the predictor's gradient after a step: the one before, at the end all."""
-        if step.what is not What.LEARN:
+        if step.what is not What.LEARN or (step.replica and not step.stage):  # all have it from the first replica
             return []
-        devices = self.staged.schedule.devices
-        readers = [step.stage - 1] if step.stage else range(devices)
-        return [stage for stage in readers if self.staged.device_of(stage) != self.place]
+        end = self.staged.batch_end(step.replica)
+        readers = [step.stage - 1] if step.stage else range(self.staged.schedule.devices)
+        return [stage for stage in readers if self.staged.device_of(stage, end) != self.place]
 
     def _exponent(self, name: str) -> int:
-        return self.device.exponents(self.compiled.slots[0][name].number)[0]
+        number = self.compiled.slots[0][name].number
+        return self.device.exponents(number)[0] if number >= 0 else 0
 
     def _message(self, name: str, micro_batch: int, reader: int, backward: bool) -> Message:
         tensor = self.compiled.tensors(micro_batch)[name]

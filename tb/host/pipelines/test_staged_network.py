@@ -60,7 +60,7 @@ def expected_of(kind):
 
 @pytest.mark.parametrize(("kind", "schedule"), [
     *(("plain", name) for name in SCHEDULES), ("skipping", "gpipe"), ("skipping", "interleaved"),
-    ("predicted", "1f1b"), ("predicted", "interleaved"), ("predicted-skipping", "zb-h1"),
+    ("predicted", "1f1b"), ("predicted", "interleaved"), ("predicted", "chimera"), ("predicted-skipping", "zb-h1"),
     ("skipping-unnormed", "chimera"),
 ])  # fmt: skip
 def test_bits_are_those_of_one_device(kind, schedule):
