@@ -1,8 +1,7 @@
 """ADA-GP on pipelines of four simulated devices: writes ``results/pipelines.json``.
 
 ``steps_*``: steps of a BP batch, and of a GP and a BP batch, in the paper's unit; four equal stages and micro-batches.
-The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it. Chimera isn't
-there.
+The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it.
 
 All else is of a network in VGG's pattern on 16x16 images, in cycles of the simulated RTL. ``cycles_bp_*``: a batch on
 the baseline design, ``ada_*``: on the design with a predictor. ``speedup_*``: a pipeline without predictions over one

@@ -104,7 +104,9 @@ def counted_steps(monkeypatch, kind, schedule, phases):
 
 
 def test_a_batch_with_replicas_takes_sixteen_steps(monkeypatch):
-    assert list(counted_steps(monkeypatch, "plain", "chimera", [(WARMUP, False)] * 2))[1] == 16
+    """A GP batch takes six, two more than its forward steps: each device ends it before the next one begins."""
+    phases = ((WARMUP, False), (BP, False), (GP, False), (GP, True), (BP, True))
+    assert list(counted_steps(monkeypatch, "predicted", "chimera", phases))[1:] == [16, 6, 12, 12 + 16]
 
 
 @pytest.mark.parametrize(("schedule", "bp"), [("gpipe", 21), ("1f1b", 21), ("zb-h1", 15)])
