@@ -180,6 +180,12 @@ def bench_figures_16_to_21(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_zigzag(session: nox.Session) -> None:
+    """The bound by which tiles are chosen against ZigZag's, with the extra ``zigzag``: writes results/zigzag.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.zigzag", *session.posargs)
+
+
+@nox.session
 def bench_controls(session: nox.Session) -> None:
     """Predicted gradients against the other sources of gradients, on the golden model: writes results/controls.json."""
     session.run("python", "-m", "adagp.evaluation.benches.controls", *session.posargs)
