@@ -1,6 +1,8 @@
-"""``docs/estimator.md``: the row-stationary model beside Eyeriss' silicon, from ``results/eyeriss.json``.
+"""``docs/estimator.md``: our bounds beside ZigZag's cycles, the row-stationary model beside Eyeriss' silicon.
 
-``python -m adagp.evaluation.report.second_opinions`` writes the page's section.
+From ``results/zigzag.json`` and ``results/eyeriss.json``.
+
+``python -m adagp.evaluation.report.second_opinions`` writes the page's sections.
 """
 
 import json
@@ -10,10 +12,12 @@ from ..checkout import require_checkout
 from .estimator import PATH, ROOT
 from .reference import table
 
-__all__ = ["SECTIONS", "document", "eyeriss", "main"]
+__all__ = ["SECTIONS", "document", "eyeriss", "main", "zigzag"]
 
 MODULE = "adagp.evaluation.report.second_opinions"
 TITLES = {"alexnet": "AlexNet", "vgg16": "VGG16"}
+DIRECTIONS = ("forward", "backward, data", "backward, weights")
+"""Titles of the directions, in the results' order."""
 TIMES = {"model": "ms", "processing": "processing_ms", "total": "total_ms"}
 
 
@@ -34,7 +38,26 @@ def eyeriss(results: Mapping) -> str:
     return table(head, rows)
 
 
-SECTIONS = {"eyeriss": eyeriss}
+def zigzag(results: Mapping) -> str:
+    """A row for each layer: cycles by direction, where both have the same, and what tiles add at most."""
+    layers: dict[str, list[Mapping]] = {}
+    for row in results["details"]:
+        layers.setdefault(row["layer"], []).append(row)
+    rows = [
+        (name, *map(_cycles, own), f"{100 * max(row['tiled'] / row['one_tile'] - 1 for row in own):.2f} %")
+        for name, own in layers.items()
+    ]
+    return table(("layer", *DIRECTIONS, "tiles add at most"), rows)
+
+
+def _cycles(row: Mapping) -> str:
+    """Cycles of both, or of each where they differ."""
+    if row["one_tile"] == row["zigzag"]:
+        return f"{row['zigzag']:,}"
+    return f"{row['one_tile']:,}, ZigZag {row['zigzag']:,}{'*' * row['rounded_up']}"
+
+
+SECTIONS = {"zigzag": zigzag, "eyeriss": eyeriss}
 """Sections by the name of their results."""
 
 
