@@ -10,5 +10,5 @@ from adagp.evaluation.report.estimator import PATH, ROOT
 def test_the_committed_page():
     results = {name: json.loads((ROOT / "results" / f"{name}.json").read_text()) for name in second_opinions.SECTIONS}
     assert second_opinions.document(PATH.read_text(), results) == PATH.read_text()
-    with pytest.raises(ValueError, match="the section goes between the lines <!-- eyeriss by"):
+    with pytest.raises(ValueError, match="the section goes between the lines <!-- zigzag by"):
         second_opinions.document("no marks", results)
