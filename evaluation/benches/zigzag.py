@@ -250,7 +250,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
                 f"{name}, {opcode.name.lower()}: {last['one_tile']:,} cycles, {last['zigzag']:,} by ZigZag"
                 f"{' (rounded up)' * last['rounded_up']}, {last['tiled']:,} in tiles"
             )
-    write_results(Path(given.json), figures(rows), rows, provenance(COMMAND, config, SEED, source))
+    write_results(Path(given.json), figures(rows), rows, provenance(COMMAND, None, SEED, source))
     if wrong := mistakes(rows):
         raise SystemExit("\n".join(wrong))
 
