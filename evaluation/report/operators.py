@@ -23,6 +23,7 @@ from ...spec.config import SWITCHES, Config
 from ...spec.presets import preset
 from ..checkout import require_checkout
 from ..instruments.results import FOLDER
+from .networks import networks
 from .reference import table
 from .switch_areas import switch_areas
 
@@ -33,7 +34,7 @@ PATH = Path(__file__).parents[2] / "docs" / "operators.md"
 BATCH, CHANNELS, SIDE = 2, 4, 8
 HEAD = """# Operators
 
-Written by `python -m adagp.evaluation.report.operators`, which asks the compiler; edit nothing here.
+Written by `python -m adagp.evaluation.report.operators`, from the compiler and `results/`; edit nothing here.
 
 `x` and `y` are results of convolutions, [2, 4, 8, 8]; where it says *rows*, of linear layers, [2, 6, 4]. *Device*:
 the accelerator computes the operator and its backward pass. *With `SWITCH`*: it does if it is generated with
@@ -221,7 +222,7 @@ def page() -> str:
     for subject, examples in EXAMPLES.items():
         rows = [_row(example, designs) for example in examples]
         parts.append(f"## {subject}\n\n{table(('operator', 'computed by', 'reason'), rows)}")
-    parts += filter(None, [switch_areas(FOLDER)])
+    parts += filter(None, [networks(FOLDER), switch_areas(FOLDER)])
     parts.append(f"{REFUSED_HEAD}\n\n{table(('operator', 'message'), map(_refusal, REFUSED))}")
     return "\n\n".join(parts) + "\n"
 
