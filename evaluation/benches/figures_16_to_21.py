@@ -143,10 +143,10 @@ def _done(jobs: list[Job], processes: int) -> Iterator[Iterator[tuple[Job, dict 
 
 
 def _jobs(models: Iterable[str], data: Iterable[str], dataflows: Iterable[str], batches: Iterable[int]) -> list[Job]:
-    """Rows to make, those of a network after each other, as its layers are alike."""
+    """Rows to make, those of a network's dataflows after each other, as they share its graph."""
     names = list(models)
     cases = [
-        Case(name, each, dataflow) for dataflow in dataflows for each in data for name in names
+        Case(name, each, dataflow) for each in data for name in names for dataflow in dataflows
         if name in SMALL or each in NETWORKS[name]
     ]  # fmt: skip
     return [Job(case, batch) for batch in batches for case in cases]

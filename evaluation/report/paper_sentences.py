@@ -65,7 +65,23 @@ def legend(parts: Mapping[Part, Rows]) -> str:
         )
     if any("†" in marks(rows.values(), batch) for (_, _, batch), rows in parts.items()):
         lines.append("† The batch is extrapolated from two smaller ones.")
+    lines += _states(parts)
     return "\n\n".join(fill(line, 120) for line in lines)
+
+
+def _states(parts: Mapping[Part, Rows]) -> list[str]:
+    """A sentence that says which rows are of which sources, if they aren't all of the same."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for (data, _, _), rows in parts.items():
+        for name, row in rows.items():
+            found.setdefault(row["commit"], {}).setdefault(DATA[data].title, {})[name] = ""
+    if len(found) < 2:
+        return []
+    made = (
+        f"{commit[:7]} made " + " and ".join(f"{', '.join(names)} on {title}" for title, names in sets.items())
+        for commit, sets in found.items()
+    )
+    return [f"Rows are of several states of the estimator, by commit: {'; '.join(made)}."]
 
 
 def assumptions(parts: Mapping[Part, Rows]) -> str:

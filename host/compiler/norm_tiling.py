@@ -1,5 +1,6 @@
 """Tiles of batch norm's commands: those with the fewest expected cycles."""
 
+from functools import lru_cache
 from math import lcm
 
 from ...spec.commands import CMode, Command, Opcode
@@ -23,6 +24,20 @@ HELD_CYCLES = 5
 
 def norm_tile(command: Command, config: Config) -> tuple[int, int, int] | None:
     """Images, rows and channels of the tiles with the fewest cycles; None if not even the smallest ones fit."""
+    g = command
+    return _fastest(g.opcode, (g.n, g.h, g.w, g.c, g.c_mode), _reads_twice(g), config)
+
+
+def _reads_twice(command: Command) -> bool:
+    """True if the operands A and B are two tensors."""
+    return bool(command.ring) or command.a_addr != command.b_addr
+
+
+@lru_cache(4096)
+def _fastest(opcode: Opcode, sizes: tuple[int, ...], twice: bool, config: Config) -> tuple[int, int, int] | None:
+    """Tiles of all commands of a shape."""
+    shape = dict(zip(("n", "h", "w", "c", "c_mode"), sizes, strict=True))
+    command = Command(opcode, {**shape, "b_addr": int(twice)})
     images = [(n, command.h) for n in _halves(command.n)] + [(1, y) for y in _halves(command.h)]
     whole = lcm(config.rows, config.beat_bytes // config.operand_bytes)  # groups of lanes in whole beats
     channels = {*_halves(command.c, config.rows), *_halves(command.c, whole)}
@@ -87,7 +102,7 @@ def norm_cycles(command: Command, config: Config, n: int, y: int, c: int) -> flo
         groups, back = parts * -(-c // config.rows), opcode == Opcode.NORM_APPLY_BACKWARD
         added = {CMode.NONE: 0, CMode.ADD_MASK: 2}.get(CMode(g.c_mode), 1)
         sums = opcode == Opcode.NORM_SUMS
-        read = 2 - (g.a_addr == g.b_addr and not g.ring) if sums else 1 + back + added
+        read = 1 + _reads_twice(g) if sums else 1 + back + added
         filled, stored = read * values, 0 if sums else values
         if back:  # constants come with each tile of X
             filled += tiles * planes(BACKWARD_ROW) * port(c)

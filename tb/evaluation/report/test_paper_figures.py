@@ -82,6 +82,15 @@ def test_batch_norm_of_large_maps_is_told(results):
     )
 
 
+def test_rows_of_several_states_are_told(results):
+    parts = paper_figures.parts_of(results)
+    assert "several states" not in paper_sentences.legend(parts)
+    parts["cifar10", "free", 32]["resnet50"]["commit"] = "1" * 40
+    told = paper_sentences.legend(parts).replace("\n", " ")
+    assert "by commit: 0000000 made vgg13 on CIFAR-10 and vgg13 on ImageNet and yolo-v3" in told
+    assert "; 1111111 made resnet50 on CIFAR-10." in told
+
+
 def test_images_without_their_rows_are_left_out(results, tmp_path, monkeypatch):
     del results["details"]["cifar10_free_32"]["details"]["vgg13"], results["details"]["voc_free_32"]
     page = tmp_path / "page.md"
