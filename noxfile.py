@@ -204,6 +204,12 @@ def bench_utilisation(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_output_stationary(session: nox.Session) -> None:
+    """The output-stationary array beside today's: writes results/output_stationary.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.output_stationary", *session.posargs)
+
+
+@nox.session
 def bench_scaling(session: nox.Session) -> None:
     """Three layers on arrays and memory ports of many sizes, against the roofline: writes results/scaling.json."""
     session.run("python", "-m", "adagp.evaluation.benches.scaling", *session.posargs)

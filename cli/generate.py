@@ -23,6 +23,9 @@ def generate(
     random_signs: Annotated[
         bool, typer.Option("--random-signs", help="With what `adagp train --gradient-source random` needs.")
     ] = False,
+    output_stationary: Annotated[
+        bool, typer.Option("--output-stationary", help="With an array that keeps sums (`--dataflow os` elsewhere).")
+    ] = False,
     target: Annotated[
         str | None,
         typer.Option(help=f"Use the blocks of an FPGA family: {', '.join(FAMILIES)}. Default: plain Verilog."),
@@ -35,6 +38,7 @@ def generate(
     Example: `adagp generate --preset paper --variant max -o build/paper-max`
     """
     more: dict[str, Any] = {"variant": variant, "random_signs": random_signs, **parse_switches(switches)}
+    more["output_stationary"] = output_stationary
     config = replace(preset(preset_name), **more)
     if random_signs and not config.predicts:
         raise SettingsError("random_signs = True needs a variant that predicts gradients")

@@ -64,9 +64,9 @@ SwitchesOption = Annotated[
     ),
 ]
 _DATAFLOWS = (
-    f"Operand that stays in the array: {', '.join(DATAFLOWS)}. `ws`: weights, in weight gradients the errors;"
-    " `is`: activations, in the backward pass of data the errors; `free`: for each command the faster one. Results"
-    " are the same."
+    f"What stays in the array: {', '.join(DATAFLOWS)}. `ws`: weights, in weight gradients the errors;"
+    " `is`: activations, in the backward pass of data the errors; `free`: for each command the faster one; `os`:"
+    " sums, in an array of its own. Results are the same."
 )
 DataflowOption = Annotated[str, typer.Option(help=_DATAFLOWS)]
 EstimatedDataflowOption = Annotated[

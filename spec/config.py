@@ -45,6 +45,9 @@ class Config(Limits):
     The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there
     are rows or columns, whichever are more. Each of the ``update_lanes`` of SGD takes a weight in ``update_cycles``.
 
+    With ``output_stationary`` the PEs keep sums; without it they keep an operand of either side. Programs and results
+    are the same.
+
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
     slopes of ReLUs, products of two activations, and dropout.
 
@@ -80,6 +83,7 @@ class Config(Limits):
     clamps: bool = False
     matmul: bool = False
     dropout: bool = False
+    output_stationary: bool = False
     variant: str = "baseline"
 
     def __post_init__(self):
@@ -229,7 +233,9 @@ class Config(Limits):
 
     @property
     def psum_width(self) -> int:
-        """Width of a psum in a column: a sum of ``rows`` exact products."""
+        """Width of a sum that leaves the array: of ``rows`` exact products, or of all those of a tile."""
+        if self.output_stationary:
+            return self.acc_width
         return 2 * self.operand_width + (self.rows - 1).bit_length()
 
     @property
@@ -255,7 +261,7 @@ class Config(Limits):
     def config_hash(self) -> int:
         """32-bit digest of everything that decides whether a program fits this accelerator."""
         off = [name for name, value in YOUNGER.items() if getattr(self, name) == value]
-        unhashed = ("name", "clock_hz", "dram", "variant", *off)
+        unhashed = ("name", "clock_hz", "dram", "variant", "output_stationary", *off)
         data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")

@@ -19,6 +19,7 @@ class Limits:
     c_depth: int
     operand_width: int
     acc_width: int
+    output_stationary: bool
 
     @property
     def pools(self) -> bool:
@@ -30,6 +31,11 @@ class Limits:
         """Banks of a scratchpad: the power of two that serves array side, output side and port."""
         widest = max(self.rows, self.cols, self.port_width // self.operand_width)
         return 1 << (widest - 1).bit_length()
+
+    @property
+    def vector_lanes(self) -> int:
+        """Operands of a vector on its way to the array: a row's, or as many as a scratchpad gives in a cycle."""
+        return self.banks if self.output_stationary else self.rows
 
     @property
     def result_lanes(self) -> int:

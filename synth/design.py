@@ -16,6 +16,8 @@ from ..rtl.compute.accumulator import Accumulator
 from ..rtl.compute.array import Array
 from ..rtl.compute.compute import Compute
 from ..rtl.compute.pe import PE
+from ..rtl.compute.sum_array import SumArray
+from ..rtl.compute.sum_pe import SumPE
 from ..rtl.control.control import Control
 from ..rtl.core import Core
 from ..rtl.dma.fill import Fill
@@ -37,7 +39,9 @@ WHOLE = "top"
 
 BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     WHOLE: Top, "control": Control, "core": Core, "sequencer": Sequencer, "fill": Fill, "store": Store,
-    "compute": Compute, "array": Array, "pe": PE, "accumulator": Accumulator, "drain": Drain, "update": Update,
+    "compute": Compute, "array": lambda config: (SumArray if config.output_stationary else Array)(config),
+    "pe": lambda config: (SumPE if config.output_stationary else PE)(config),
+    "accumulator": Accumulator, "drain": Drain, "update": Update,
     "pad_a": lambda config: Scratchpad(config, 2 * config.a_depth),
     "pad_b": lambda config: Scratchpad(config, 2 * config.b_depth),
     "pad_c": lambda config: PingPong(config, config.c_depth),

@@ -11,7 +11,7 @@ from torch import nn
 from ...experiments.networks.cnns import DENSENETS, INCEPTIONS, MOBILENETS, RESNETS, VGGS
 from ...experiments.networks.models import CNNS, PAPER_MODELS, build
 from ...gen.cache import code, digest
-from ...host.compiler.dataflow import MODELLED
+from ...host.compiler.dataflow import MODELLED, OUTPUT_STATIONARY
 from ...host.compiler.front_end import graph_of
 from ...host.compiler.graph import Graph
 from ...host.compiler.memory_plan import PlanError
@@ -154,7 +154,7 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
     """
     row: dict[str, Any] = {"designs": {}}
     for variant in VARIANTS:
-        config = design(size, variant)
+        config = replace(design(size, variant), output_stationary=case.dataflow == OUTPUT_STATIONARY)
         try:
             network = _network(case, batch, config, size, seed)
         except PlanError:

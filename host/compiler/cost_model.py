@@ -8,6 +8,7 @@ import numpy as np
 from ...spec.commands import CMode, Opcode
 from ...spec.config import Config
 from ...spec.dropout import BLOCK
+from .array_passes import block_cycles, shortest_pass
 from .occupancy import Extent, Shape, occupancy
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "SETUP_CYCLES",
     "TILE_CYCLES",
     "Tiling",
-    "shortest_pass",
 ]
 
 SETUP_CYCLES = 800
@@ -29,19 +29,12 @@ CLASS_CYCLES = 450
 """Sequencer: setup of one residue class."""
 GAP_CYCLES = 24
 """Array: pause between two tiles."""
-ADDING_CYCLES = 5
-"""Accumulator: a word is added to again after this many cycles or more."""
 RUN_CYCLES = 2
 """Store: pause between two runs."""
 DRAW_CYCLES = 9
 """Pool unit: the draw of a block of a pixel's channels."""
 EXPOSED = 0.01
 """Share of the other engines' work that is expected not to overlap with the slowest one's."""
-
-
-def shortest_pass(config: Config) -> int:
-    """Least cycles of a pass: the stationary operands of the next are loaded, from the cycle after its begin on."""
-    return max(config.cols + 1, ADDING_CYCLES)
 
 
 def _of_parts(method):
@@ -134,11 +127,19 @@ class Tiling:
         if shape.pool:
             drawn = self.inner.total(lambda i: -(-i // BLOCK)) * DRAW_CYCLES if shape.drops else 0
             return np.maximum(self._vectors() * shape.taps, shape.n * shape.out_h * shape.out_w * drawn)
+        if self.config.output_stationary:
+            cols, rows = self.config.cols, self.config.rows
+            return self._reduced(lambda n_k: block_cycles(self.config, n_k, shortest)) * self._results_by(
+                0, lambda held: -(-held // cols), lambda streamed: -(-streamed // rows)
+            )
+        return self._reduced(self._row_groups) * self._results_by(shortest)
+
+    def _reduced(self, function):
+        """Sum of ``function(length of the reduction)`` over the tiles along the reduction."""
+        shape = self.shape
         if shape.weight:
-            reduce = self._over_spots(lambda n, y: self._row_groups(n * y * shape.out_w))
-        else:
-            reduce = self.inner.total(lambda i: self._row_groups(shape.taps * i))
-        return reduce * self._results_by(shortest)
+            return self._over_spots(lambda n, y: function(n * y * shape.out_w))
+        return self.inner.total(lambda i: function(shape.taps * i))
 
     def _column_cycles(self):
         """Cycles of a depthwise convolution whose windows share columns: those of its vectors, and a tile's others.
@@ -170,10 +171,11 @@ class Tiling:
         """Cycles of the epilogue for ``extent`` results in vectors of ``lanes``."""
         return extent // lanes * self.config.folds(lanes) + self.config.folds(extent % lanes)
 
-    def _results_by(self, shortest, by=None):
+    def _results_by(self, shortest, by=None, of_streamed=None):
         """Psum vectors of the whole command, when no tile streams less than ``shortest``; or what ``by`` counts."""
         held, streamed = (self._a_side, self.outer.total) if self.swap else (self.outer.total, self._a_side)
-        return held(by or (lambda e: -(-e // self.config.cols))) * streamed(lambda e: np.maximum(e, shortest))
+        counted = of_streamed or (lambda e: np.maximum(e, shortest))
+        return held(by or (lambda e: -(-e // self.config.cols))) * streamed(counted)
 
     def _a_side(self, function):
         """Sum of ``function(operand A's outer positions)`` over the tiles along A's outer dimensions."""

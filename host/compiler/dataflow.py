@@ -11,6 +11,9 @@ BACKWARD_DATA     weights            dY, the errors
 BACKWARD_WEIGHT   dY, as a filter    X, the activations
 ================= ================== ====================
 
+``os`` keeps neither, but the sums: it wants an array with ``Config.output_stationary``. There a command's ``swap`` says
+which operand is that of the columns.
+
 BACKWARD_WEIGHT has no weights among its operands: it slides dY over X as FORWARD slides filters over X. So ``ws`` keeps
 operand B of a command and ``is`` operand A. ``free`` lets each command keep the operand that makes it faster.
 
@@ -18,9 +21,10 @@ Only the mapping depends on the dataflow: results are equal bit for bit. It hold
 depthwise convolutions and batch norm aren't GEMMs of the array, and are as they are.
 """
 
-__all__ = ["DATAFLOWS", "MODELLED", "swaps", "without_hardware"]
+__all__ = ["DATAFLOWS", "MODELLED", "OUTPUT_STATIONARY", "swaps", "without_hardware"]
 
-DATAFLOWS = {"free": (0, 1), "ws": (0,), "is": (1,)}
+OUTPUT_STATIONARY = "os"
+DATAFLOWS = {"free": (0, 1), "ws": (0,), "is": (1,), OUTPUT_STATIONARY: (0, 1)}
 """Dataflows by name: values of a command's field ``swap`` that a mapping may take (1: operand A is stationary)."""
 MODELLED = ("rs",)
 """Dataflows of the estimator alone, which no hardware and no mapping has (see host/estimate/row_stationary.py)."""

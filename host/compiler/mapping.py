@@ -127,7 +127,7 @@ def _candidates(shape, config, swap):
     """Extents (n, y, i, o) of all legal mappings worth a look, as four arrays."""
     out_h = max((part.out_h for part, _ in shape.parts), default=shape.out_h)
     pairs = {(1, y) for y in _sizes(out_h)} | {(n, out_h) for n in _sizes(shape.n)}
-    granule = config.cols if shape.weight else config.rows
+    granule = config.cols if shape.weight else config.vector_lanes
     taps = {part.taps for part, _ in shape.parts if part.taps} or {shape.taps}
     inner = _sizes(shape.ic, *sorted({granule // math.gcd(granule, each) for each in taps}), config.beat_elements)
     if shape.pool:

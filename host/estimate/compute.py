@@ -1,5 +1,6 @@
 """The compute engine in time: passes of the array, windows of the pool unit, batch norm's unit."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from ...spec.opcodes import Opcode
 from ..compiler.norm_tiling import HELD_CYCLES, table_cycles
 from .clock import Clock, Process, Queue, Tokens
 
-__all__ = ["Compute", "Passes", "passes", "vector_cycles"]
+__all__ = ["Compute", "Passes", "accumulator_words", "passes", "vector_cycles"]
 
 SHOWN_CYCLES = 2
 """A descriptor is shown to its units a cycle after it has come, and offered to the fetchers after that (compute.py)."""
@@ -21,6 +22,8 @@ FETCH_CYCLES = Im2col.latency + 4
 """From the start of a walk to the feeder's vector: odometer, scratchpad, skid, registers (im2col.py, feeder.py)."""
 FREE_CYCLES = Im2col.latency + 3
 """From a tile that a walk can start with to the token of the half before (im2col.py)."""
+SLICE_LATENCY = 2
+"""From a slice's last vector to its first element (transposer.py)."""
 PAUSE_CYCLES = 3
 """Between two tiles whose operands are there (feeder.py, im2col.py)."""
 POOL_PAUSE, NORM_PAUSE = 18, 10
@@ -54,6 +57,8 @@ def passes(config: Config, d: Mapping[str, int]) -> Passes:
     """
     if "set_cycles" in d:
         return Passes(d["set_cycles"], d["set_cycles"], d["set_pass"])
+    if config.output_stationary:
+        return _blocks(config, d)
     stream, held = (d["n_b"], d["n_a"]) if d.get("swap") else (d["n_a"], d["n_b"])
     groups, tiles = -(-d["n_k"] // config.rows), -(-held // config.cols)
     rest = held - (tiles - 1) * config.cols
@@ -64,6 +69,35 @@ def passes(config: Config, d: Mapping[str, int]) -> Passes:
     within = (tiles - 2) * before(config.cols) + before(rest) if tiles > 1 else 0
     between = before(config.cols if tiles > 1 else rest)
     return Passes(groups * within + (groups - 1) * between + stream, groups * tiles * stream, stream)
+
+
+def _blocks(config: Config, d: Mapping[str, int]) -> Passes:
+    """The blocks of sums of a GEMM's descriptor, as passes; the last is what follows the fetching of all operands.
+
+    A block lasts as long as its products, or the loading of its slices, a cycle for each outer position of an operand.
+    """
+    n_k = d["n_k"]
+    n_rows, n_cols = (d["n_b"], d["n_a"]) if d.get("swap") else (d["n_a"], d["n_b"])
+    slices = -(-n_k // config.vector_lanes)
+    rows, cols = divmod(n_rows, config.rows), divmod(n_cols, config.cols)
+    each = Counter({(config.rows, config.cols): rows[0] * cols[0], (rows[1], config.cols): cols[0] * (rows[1] > 0)})
+    each[config.rows, cols[1]] += rows[0] * (cols[1] > 0)
+    each[rows[1], cols[1]] += rows[1] > 0 and cols[1] > 0
+    cycles = sum(
+        times * max(n_k, slices * max(block), max(block[0], Accumulator.latency)) for block, times in each.items()
+    )
+    return Passes(cycles, sum(each.values()) * n_k, min(n_k, 2 * config.vector_lanes))
+
+
+def accumulator_words(config: Config, d: Mapping[str, int]) -> tuple[int, int]:
+    """Words of the accumulator that a GEMM's descriptor makes the array write, and those read before, to be added to.
+
+    A word holds ``cols`` sums. They are added to for each group of ``rows`` products, or once (output-stationary).
+    """
+    stream, held = (d["n_b"], d["n_a"]) if d.get("swap") else (d["n_a"], d["n_b"])
+    words = stream * -(-held // config.cols)
+    written = words if config.output_stationary else words * -(-d["n_k"] // config.rows)
+    return written, written - words * d["first"]
 
 
 def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
@@ -93,6 +127,13 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
         draws = positions // d["n_a"] // -(-channels // config.rows) * blocks * DRAW_CYCLES
         return max(positions, results, draws)
     return max(positions, results)
+
+
+def _loading(config: Config, d: Mapping[str, int]) -> int:
+    """Cycles in which a stationary tile is loaded, or the slices of a block of sums."""
+    rows, cols = (d["n_b"], d["n_a"]) if d.get("swap") else (d["n_a"], d["n_b"])
+    cols = min(config.cols, cols)
+    return max(min(config.rows, rows), cols) + SLICE_LATENCY if config.output_stationary else cols
 
 
 class Compute:
@@ -145,21 +186,23 @@ class Compute:
     def _array(self, d: Mapping[str, int], shown: int) -> Process:
         config, work = self._config, passes(self._config, d)
         tile_a, tile_b = yield from self._tiles(d, shown, self._walked)
-        columns = min(config.cols, d["n_a"] if d.get("swap") else d["n_b"])
-        ready = max(shown + config.rows, tile_a, tile_b) + FETCH_CYCLES + columns
-        begin = max(ready, self._end + PAUSE_CYCLES)
+        lanes = min(config.vector_lanes, d["n_k"]) if config.output_stationary else config.rows
+        ready = max(shown + lanes, tile_a, tile_b) + FETCH_CYCLES + _loading(config, d)
+        begin = max(ready, self._end + PAUSE_CYCLES * (not config.output_stationary))
         drained = 0
-        yield begin - self._clock.now
+        whole = d["n_k"] - 1 if config.output_stationary else 0  # a half is wanted when the first block is complete
+        yield begin + whole - self._clock.now
         if d.get("first"):
             drained = yield self._free["acc"]
-            begin = max(begin, drained + 2)
+            begin = max(begin, drained + 2 - whole)
         self._account(max(self._end, shown), tile_a, tile_b, ready, drained, begin)
         self.stalls["stall_load"] += work.cycles - work.active
         self.active += work.active
         self.macs += d["n_k"] * d["n_a"] * d["n_b"]
         self._end = begin + work.cycles
         stream, held = "ba" if d.get("swap") else "ab"
-        self._walked = {stream: self._end - FETCH_CYCLES, held: self._end - work.last}
+        ahead = work.last if config.output_stationary else 0
+        self._walked = {stream: self._end - FETCH_CYCLES - ahead, held: self._end - work.last}
         if d.get("last"):
             self._full["acc"].give_at(self._end + config.rows + Accumulator.latency)
         yield self._end - work.last - self._clock.now

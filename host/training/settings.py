@@ -10,7 +10,7 @@ from typing import Any
 from ...spec.config import SWITCHES, VARIANTS, Config
 from ...spec.presets import preset
 from ...spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
-from ..compiler.dataflow import DATAFLOWS, without_hardware
+from ..compiler.dataflow import DATAFLOWS, OUTPUT_STATIONARY, without_hardware
 
 __all__ = [
     "PHASES", "SCHEDULES", "VARIANTS", "SettingsError", "TrainSettings", "parse_milestones", "parse_phases",
@@ -190,6 +190,7 @@ class TrainSettings:
         """The accelerator's configuration; raises ConfigError."""
         signs = self.predicts and self.gradient_source == "random"
         more: dict[str, Any] = {"variant": self.variant, "random_signs": signs, **parse_switches(self.switches)}
+        more["output_stationary"] = self.dataflow == OUTPUT_STATIONARY
         return replace(preset(self.preset), **more)
 
     def to_dict(self) -> dict:

@@ -10,14 +10,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ...spec.config import Config
 from ...spec.microcode.descriptors import COMPUTE, VectorMode
 from ..lib.clock_gate import clock_gate
-from ..lib.delay import delayed, registered
+from ..lib.delay import delayed
 from ..lib.interfaces import AccRead, DrainVector, PadRead, SignsLayout, Token, descriptor_stream
 from ..norm.layouts import CommandLayout, Task
 from ..norm.norm import Norm
-from .accumulator import Accumulator, SumLayout
-from .array import Array
-from .feeder import Feeder
-from .im2col import N_OUTER, N_REDUCTION, Im2col, WalkLayout
+from .accumulator import Accumulator
+from .block_im2col import BlockIm2col
+from .dataflow import join, multiplying
+from .im2col import N_OUTER, N_REDUCTION, Im2col
 from .pool import Pool
 from .pool_job import described, products
 
@@ -89,13 +89,15 @@ class Compute(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        fetch_a, fetch_b = Im2col(config, config.a_depth), Im2col(config, config.b_depth)
-        array, accumulator, pool = Array(config), Accumulator(config), Pool(config)
-        m.submodules.feeder = feeder = Feeder(config, Accumulator.latency)
+        fetch = BlockIm2col if config.output_stationary else Im2col
+        fetch_a, fetch_b = fetch(config, config.a_depth), fetch(config, config.b_depth)
+        array, feeder, feeds, works = multiplying(config)
+        accumulator, pool = Accumulator(config), Pool(config)
+        m.submodules.feeder = feeder
         for (name, block, wanted, hold), reset in zip((
             ("fetch_a", fetch_a, fetch_a.busy, 1),
             ("fetch_b", fetch_b, fetch_b.busy, 1),
-            ("array", array, feeder.active | feeder.load.any(), array.latency + 1),
+            ("array", array, feeds, works),
             ("accumulator", accumulator, accumulator.tag.valid | accumulator.reading, accumulator.latency + 1),
             ("pool", pool, pool.busy | pool.job.valid, 1),
         ), self.resets, strict=True):  # fmt: skip
@@ -119,7 +121,7 @@ class Compute(wiring.Component):
         described = self._describe(m, fetch_a, fetch_b, feeder, pool)
         here, swap, vector, normed = self._dispatch(m, fetch_a, fetch_b, feeder, pool, norm, *described)
         self._route(m, fetch_a, fetch_b, feeder, pool, norm, swap, vector, normed)
-        self._sum(m, feeder, array, accumulator)
+        join(m, config, feeder, array, accumulator)
         self._count(m, fetch_a, fetch_b, feeder, here)
         return m
 
@@ -173,7 +175,7 @@ class Compute(wiring.Component):
         if config.drops:
             m.d.comb += pool.key.eq(self.key)
         # A walk is offered a cycle after its descriptor is shown, so B's, which is selected, can come from a register.
-        chosen = Signal(WalkLayout, reset_less=True)
+        chosen = Signal(b.shape(), reset_less=True)
         m.d.comb += b.eq(chosen)
         with m.If(gemm):
             m.d.sync += [
@@ -195,6 +197,12 @@ class Compute(wiring.Component):
             with m.Else():  # SELECT reads B where it reads A
                 m.d.sync += chosen.eq(a)
         m.d.sync += chosen.new.eq(job.new_b)
+        if config.output_stationary:
+            for walk, held in ((a, swapped), (b, ~swapped)):
+                m.d.comb += [
+                    walk.blocks.eq(gemm), walk.on_columns.eq(held & gemm),
+                    walk.n_rows.eq(Mux(swapped, job.n_b, job.n_a)), walk.n_cols.eq(Mux(swapped, job.n_a, job.n_b)),
+                ]  # fmt: skip
         return gemm, selects | dots, swapped
 
     def _dispatch(self, m, fetch_a, fetch_b, feeder, pool, norm, gemm, selects, swapped):
@@ -265,20 +273,6 @@ class Compute(wiring.Component):
         if norm is not None:
             with m.If(vector & swap):  # A stands for B
                 m.d.comb += [pool.b.payload.eq(fetch_a.o.payload), pool.b.valid.eq(fetch_a.o.valid)]
-
-    def _sum(self, m, feeder, array, accumulator):
-        """Connect array and accumulator. The tag travels beside the array, whose far ports have registers."""
-        tag = feeder.tag
-        for stage in range(array.latency):  # and one in the accumulator
-            later = Signal(SumLayout, name=f"tag{stage}")
-            m.d.sync += later.eq(tag)
-            tag = later
-        registered(m, array.stationary, feeder.load_data)
-        registered(m, array.stream, feeder.stream_data)
-        m.d.comb += [
-            array.load.eq(delayed(m, feeder.load, 1)), array.swap.eq(delayed(m, feeder.swap, 1)),
-            accumulator.tag.eq(tag), accumulator.psum.eq(array.psum),
-        ]  # fmt: skip
 
     def _count(self, m, fetch_a, fetch_b, feeder, here):
         m.d.comb += self.macs.eq(feeder.macs)

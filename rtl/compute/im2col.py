@@ -128,10 +128,11 @@ class Im2col(wiring.Component):
 
     latency = 1 + Scratchpad.READ_LATENCY
     """Cycles from an outer position to its vector, which then passes through a :class:`.lib.skid.Skid`."""
+    walk_layout = WalkLayout
 
     def __init__(self, config: Config, depth: int):
         super().__init__({
-            "walk": In(stream.Signature(WalkLayout)), "pad": Out(PadRead(config, 2 * depth)),
+            "walk": In(stream.Signature(self.walk_layout)), "pad": Out(PadRead(config, 2 * depth)),
             "full": Out(Token()), "free": Out(1), "waiting": Out(1), "busy": Out(1),
             "o": Out(stream.Signature(OperandVector(config))),
         })  # fmt: skip
@@ -143,7 +144,7 @@ class Im2col(wiring.Component):
         step = Signal()
         position = Signal(data.StructLayout({
             "valid": 1, "half": 1, "free": 1, "ones": 1,
-            "lanes": range(self.config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
+            "lanes": range(self.config.vector_lanes + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
         }))  # fmt: skip
         m.submodules.skid = skid = Skid(self.o.payload.shape())
         wiring.connect(m, skid.o, wiring.flipped(self.o))
@@ -249,7 +250,7 @@ class Im2col(wiring.Component):
         bank_bits = (config.banks - 1).bit_length()
         m.d.comb += self.pad.en.eq(step)
         half = Signal()
-        for lane in range(config.rows):
+        for lane in range(config.vector_lanes):
             address = Signal(outer.shape(), name=f"address{lane}", reset_less=True)
             with m.If(step):
                 m.d.sync += address.eq(outer + offsets[lane])
@@ -271,7 +272,7 @@ class Im2col(wiring.Component):
             o.valid.eq(here.valid), vector.lanes.eq(here.lanes), vector.end_pass.eq(here.end_pass),
             vector.end_sweep.eq(here.end_sweep), vector.end_walk.eq(here.end_walk),
         ]  # fmt: skip
-        for lane in range(config.rows):
+        for lane in range(config.vector_lanes):
             with m.If(lane < here.lanes):
                 m.d.comb += vector.data[lane].eq(self.pad.data[lane])
                 with m.If(here.ones):

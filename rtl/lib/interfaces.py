@@ -130,12 +130,12 @@ def VectorLayout(config: Config) -> data.ArrayLayout:
 
 
 def OperandVector(config: Config) -> data.StructLayout:
-    """``rows`` operands, zeros from lane ``lanes`` on, and flags: with them ends the pass over the outer positions, the
-    sweep of all passes over a reduction group, the walk.
+    """``vector_lanes`` operands, zeros from lane ``lanes`` on, and flags: with them ends the pass over the outer
+    positions, the sweep of all passes over a reduction group, the walk.
     """
     return data.StructLayout({
-        "data": data.ArrayLayout(signed(config.operand_width), config.rows),
-        "lanes": range(config.rows + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
+        "data": data.ArrayLayout(signed(config.operand_width), config.vector_lanes),
+        "lanes": range(config.vector_lanes + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
     })  # fmt: skip
 
 

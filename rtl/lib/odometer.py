@@ -22,6 +22,8 @@ class Odometer(wiring.Component):
         number of nested counters
     address_bits
         width of ``address``; addresses wrap around
+    returns
+        build ``save`` and ``restore``
 
     Members
     -------
@@ -29,6 +31,10 @@ class Odometer(wiring.Component):
         take ``n`` and ``jump``, and go to the first position, at address 0
     step : In(1)
         go to the next position: add the jump of the outermost level that counts; from the last one to the first
+    save : In(1)
+        keep this position
+    restore : In(1)
+        go to the position kept last, which is this one with ``save``; not with ``step``
     n : In(data.ArrayLayout(COUNT_BITS, levels))
         each level's count, at least 1; has stood for a cycle before ``start``
     jump : In(data.ArrayLayout(signed(JUMP_BITS), levels))
@@ -43,14 +49,15 @@ class Odometer(wiring.Component):
     A position a cycle; ``address`` and ``last`` come from registers.
     """
 
-    def __init__(self, levels: int, address_bits: int):
+    def __init__(self, levels: int, address_bits: int, returns: bool = False):
         super().__init__({
-            "start": In(1), "step": In(1),
+            "start": In(1), "step": In(1), **({"save": In(1), "restore": In(1)} if returns else {}),
             "n": In(data.ArrayLayout(COUNT_BITS, levels)),
             "jump": In(data.ArrayLayout(signed(JUMP_BITS), levels)),
             "address": Out(address_bits), "last": Out(1),
         })  # fmt: skip
         self.levels = levels
+        self.returns = returns
 
     def elaborate(self, platform):
         m = Module()
@@ -88,6 +95,13 @@ class Odometer(wiring.Component):
             ]  # fmt: skip
             with m.If(self.last):
                 m.d.sync += self.address.eq(0)
+        if self.returns:
+            state = Cat(self.address, self.last, spent, nearly, turns, counts, *left)
+            kept = Signal.like(state, name="kept", reset_less=True)
+            with m.If(self.save):
+                m.d.sync += kept.eq(state)
+            with m.If(self.restore & ~self.save):
+                m.d.sync += state.eq(kept)
         with m.If(self.start):
             m.d.sync += [
                 self.address.eq(0), jumps.eq(self.jump), self.last.eq(ones.all()),

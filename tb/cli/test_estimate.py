@@ -77,8 +77,8 @@ def test_dataflows(adagp, tmp_path):
         assert (f"dataflow {dataflow}" in " ".join(out.split())) == (dataflow != "free")
         found[dataflow] = json.loads(path.read_text())
     cycles = {name: each["estimated"]["bp"]["cycles"] for name, each in found.items()}
-    assert len(set(cycles.values())) == 3 and cycles["free"] < 1.01 * min(cycles.values())
-    assert len({each["backward_to_forward"] for each in found.values()}) == 3  # the baseline has the same dataflow
+    assert len(set(cycles.values())) == 4 and cycles["free"] < 1.01 * min(cycles.values())
+    assert len({each["backward_to_forward"] for each in found.values()}) == 4  # the baseline has the same dataflow
     assert len({each["estimated"]["bp"]["macs"] for each in found.values()}) == 1
 
 

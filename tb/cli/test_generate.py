@@ -26,9 +26,17 @@ def test_generate(adagp, tmp_path):
 
 def test_generate_a_design_that_predicts_and_has_switches(adagp, tmp_path):
     options = ("generate", "--preset", "tiny", "--random-signs", "-o", tmp_path, "--json", tmp_path / "files.json")
-    assert adagp(*options, "--variant", "max", "--switches", "batch_norm,clamps")[0] == 0
+    more = ("--variant", "max", "--switches", "batch_norm,clamps", "--output-stationary")
+    assert adagp(*options, *more)[0] == 0
     text = (tmp_path / "top.v").read_text()
-    for part in ("predictor.drain", "signs", "core.compute.norm.scale", "core.drain.bound"):
+    for part in (
+        "core.compute.feeder.rows",
+        "predictor.compute.feeder.cols",
+        "predictor.drain",
+        "signs",
+        "core.compute.norm.scale",
+        "core.drain.bound",
+    ):
         assert part in text, part
     design = replace(preset("tiny"), variant="max", random_signs=True, batch_norm=True, clamps=True)
     assert json.loads((tmp_path / "files.json").read_text())["config_hash"] == design.config_hash

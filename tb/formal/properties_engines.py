@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from adagp.rtl.compute.block_im2col import BlockOffsets
 from adagp.rtl.compute.compute import Compute
 from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.compute.im2col import Im2col, LaneOffsets
@@ -35,6 +36,7 @@ APART = 5
 DEPTHWISE = replace(CONFIG, depthwise=True)
 NORM = replace(CONFIG, batch_norm=True)
 CLAMPS = replace(CONFIG, clamps=True)
+SUMS = replace(CONFIG, output_stationary=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
 DATA = ("t:$mul",)
@@ -60,6 +62,18 @@ def _lane_offsets(h):
     h.assume("walk: reduces something", ~taken | (h.dut.walk.p.n_k != 0))
     h.prove("o: a group has lanes", ~h.dut.o.valid | (h.dut.o.p.lanes != 0))
     h.prove("left: there is an element for each group", ~h.dut.o.valid | (h.signal("left") != 0))
+
+
+@job("block_offsets", lambda: BlockOffsets(SUMS, ADDRESS_BITS))
+def _block_offsets(h):
+    bind_streams(h)
+    taken, group = h.dut.walk.valid & h.dut.walk.ready, h.dut.o.p
+    h.assume("walk: reduces something", ~taken | (h.dut.walk.p.n_k != 0))
+    h.prove("left: there is an element for each group", ~h.signal("working") | (h.signal("left") != 0))
+    h.prove("o: a group has lanes", ~h.dut.o.valid | (group.lanes != 0))
+    h.prove("final: of blocks, only with the last of the rows", ~group.final | ~h.signal("blocks") | (
+        h.signal("rows") <= SUMS.rows))  # fmt: skip
+    h.cover("o: the last group of a block that isn't the walk's", h.dut.o.valid & group.last & ~group.final)
 
 
 @job("operand_depthwise", lambda: Im2col(DEPTHWISE, CONFIG.a_depth), depth=50)

@@ -105,12 +105,19 @@ DESIGNS = {
     "baseline": EVERYTHING,
     "low": replace(EVERYTHING, name="wide", rows=6, cols=5, port_width=128, update_cycles=3, variant="low"),
     "efficient": replace(
-        EVERYTHING, name="narrow", rows=3, cols=6, acc_width=56, epilogue_lanes=2, variant="efficient"
+        EVERYTHING,
+        name="narrow",
+        rows=3,
+        cols=6,
+        acc_width=56,
+        epilogue_lanes=2,
+        output_stationary=True,
+        variant="efficient",
     ),
     "max": replace(EVERYTHING, variant="max"),
 }
 """A design of each variant with all that the generator's switches build. Two have other shapes: one a folded update,
-the other wide sums and an epilogue with few lanes."""
+the other wide sums, which stay in the array, and an epilogue with few lanes."""
 
 
 FEW = {

@@ -119,8 +119,8 @@ def test_a_dataflow_without_a_tiling_is_named():
     for dataflow in DATAFLOWS:  # which aren't the cause here
         with pytest.raises(MappingError, match=r"^layer 0 forward: one row of .* which holds 2048$"):
             choose_mapping(row(5000), config, dataflow=dataflow)
-    with pytest.raises(ValueError, match=r"^dataflow = 'os' must be one of free, ws, is$"):
-        choose_mapping(row(600), config, dataflow="os")
+    with pytest.raises(ValueError, match=r"^dataflow = 'ss' must be one of free, ws, is, os$"):
+        choose_mapping(row(600), config, dataflow="ss")
 
 
 @cache

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from adagp.host.estimate.compute import accumulator_words
+from adagp.rtl.compute import compute
 from adagp.rtl.compute.compute import Compute
+from adagp.rtl.compute.dataflow import join
 from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.lib.token import TokenCounter
 from adagp.rtl.memory.scratchpad import Scratchpad
@@ -60,10 +63,10 @@ async def give(ctx, counter):
     ctx.set(counter.give, 0)
 
 
-def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000):
+def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000, inside=None):
     """Execute ``jobs``; returns the counters' sums and the cycles in which a GEMM was in progress.
 
-    ``late``: cycles that the last tile of operand a or b, or the first drain, comes too late.
+    ``late``: cycles that the last tile of an operand or the first drain comes too late; ``inside``: signals to count.
     """
     late = late or {}
     rng = seeded(seed)
@@ -140,8 +143,10 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000):
             assert took[-1 - Feeder.MACS_LATENCY] or not now["macs"]
             if not now["stall_idle"]:
                 counts["cycles"] += 1
+            for name, signal in (inside or {}).items():
+                now[name] = ctx.get(signal)
             for name in now:
-                counts[name] += now[name]
+                counts[name] = counts.get(name, 0) + now[name]
             await ctx.tick()
 
     simulate(dut, fill("a"), fill("b"), drain, collect, describe, count, limit=limit)
@@ -156,7 +161,8 @@ def small(config):
     return replace(config, a_depth=64, b_depth=64, c_depth=64, acc_depth=64)
 
 
-SHAPES = [TINY, replace(TINY, rows=2, cols=3), replace(TINY, rows=5, cols=2, operand_width=8)]
+SUMS = replace(TINY, rows=3, cols=4, output_stationary=True)
+SHAPES = [TINY, replace(TINY, rows=2, cols=3), replace(TINY, rows=5, cols=2, operand_width=8), SUMS]
 CONV = {"n": 2, "c": 3, "h": 4, "w": 3, "oh": 4, "ow": 3, "q": 5, "r": 3, "s": 3, "stride": 1, "pad_y": 1, "pad_x": 1}
 STRIDED = CONV | {"h": 7, "w": 5, "stride": 2}
 POOL = CONV | {"c": 5, "r": 2, "s": 3, "h": 5, "w": 5, "oh": 2, "ow": 3, "stride": 2, "pad_y": 0}
@@ -269,3 +275,26 @@ def test_utilisation():
     assert counts["active"] == least
     first_tile = 2 * (config.rows + config.cols)  # offsets, fetch and load of the first one
     assert counts["cycles"] - counts["stall_a"] - counts["stall_b"] <= least + first_tile
+
+
+@pytest.mark.parametrize("config", [TINY, SUMS], ids=["ws", "os"])
+def test_words_of_the_accumulator(config, monkeypatch):
+    """As many are written and read as the closed form says; where sums stay, blocks follow each other at once."""
+    inside = {}
+
+    def spied(m, config, feeder, array, accumulator):
+        tag = accumulator.tag
+        inside.update(written=tag.valid, read=tag.valid & ~tag.overwrite)
+        join(m, config, feeder, array, accumulator)
+
+    monkeypatch.setattr(compute, "join", spied)
+    n_a, n_b, n_k = 9, 8, 16
+    job = gemm(n_a, n_b, n_k, new_a=0, new_b=0, first=0, last=0)
+    jobs = [job | {"new_a": 1, "new_b": 1, "first": 1}, job, job | {"last": 1}]
+    counts = run(small(config), jobs, stall=0, inside=inside)
+    expected = [sum(words) for words in zip(*(accumulator_words(config, job) for job in jobs), strict=True)]
+    assert [counts["written"], counts["read"]] == expected and expected[1] > 0
+    if config.output_stationary:
+        assert counts["active"] == len(jobs) * n_k * (n_a // config.rows) * (n_b // config.cols)
+        assert counts["cycles"] - counts["stall_a"] - counts["stall_b"] <= counts["active"] + 20
+        assert expected == [len(jobs) * n_a * n_b // config.cols, (len(jobs) - 1) * n_a * n_b // config.cols]
