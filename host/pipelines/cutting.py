@@ -23,13 +23,17 @@ def node_of(step, graph: Graph) -> str:
     return step.name or graph.layers[step.layer].name
 
 
-def node_cycles(graph: Graph, work: Batch, source: GradientSource, batch: int, config: Config) -> dict[str, int]:
-    """Expected cycles of a micro-batch by node, in the graph's order."""
+def node_cycles(
+    graph: Graph, work: Batch, source: GradientSource, batch: int, config: Config, micro_batches: int
+) -> dict[str, int]:
+    """Expected cycles of a batch by node, in the graph's order; updates and the predictor work once a batch."""
     tensors = {each.name: each for _, each in declared_tensors(graph, work, source, config, lifetimes(graph, work))}
     found: Counter[str] = Counter()
     for step in work.steps:
         if step.phases & Phase.BP and (step.opcode in COMPUTE or step.opcode in UPDATES):
-            found[node_of(step, graph)] += cycles_of(assembled(step, graph, batch, config, tensors, 0).command, config)
+            times = 1 if step.opcode in UPDATES or step.fields.get("predictor") else micro_batches
+            cycles = cycles_of(assembled(step, graph, batch, config, tensors, 0).command, config)
+            found[node_of(step, graph)] += times * cycles
     return {node.name: found[node.name] for node in graph.nodes if node.name in found}
 
 

@@ -28,7 +28,7 @@ from ..compiler.tensors import Tensor, layer_tensor, loss_gradient
 from ..program import ALIGNMENT, Line, Program, header
 from .cutting import balanced, cut_at, node_cycles
 from .refusals import check_network, check_replicas
-from .replicas import Exchange, Places, followed, is_mean, is_part, kept_apart, parts_of
+from .replicas import Exchange, Places, followed, is_mean, is_part, kept_apart, parts_of, unjudged
 from .sections import Crossing, Sections
 from .shared_predictor import BATCH_END, check_source, kept, tracked
 from .steps import PipelineError, Schedule, Step, What, under_way
@@ -88,7 +88,7 @@ class Staged:
     sums: commands by stage that add what the second replica keeps apart, before updates; empty without replicas
     exchange: what replicas tell each other
     stage_of: the stage of each node
-    cycles: expected cycles of each node
+    cycles: expected cycles of each node in a batch
     tensors: all tensors by name, without addresses
     devices: the programs
 
@@ -105,7 +105,7 @@ class Staged:
         make = partial(source_of, graph.layers, batch, config, source, True)
         self.source = make()
         work = Batch.of(graph, self.source, batch, config)
-        self.cycles = node_cycles(graph, work, self.source, batch, config)
+        self.cycles = node_cycles(graph, work, self.source, batch, config, schedule.micro_batches)
         stages = schedule.stages
         self.stage_of = balanced(self.cycles, stages) if cut is None else cut_at(self.cycles, cut, stages)
         self.sections = Sections(graph, list(calibrated_once(work.steps)), self.stage_of)
@@ -138,19 +138,21 @@ class Staged:
         return self.schedule.places[self.schedule.replica_of(micro_batch), stage].forward
 
     def parts(self, step: Step) -> list[tuple[str, int]]:
-        """The gradients and predictor's inputs that the last replica has kept apart until an update, and of which part.
-
-        The part is a micro-batch.
-        """
-        sums = self.sums_of(step) if step.replica else []
+        """The gradients and predictor's inputs that are apart until an update, by name and micro-batch; in GP once."""
+        sums = self.sums_of(step) if step.replica or step.phase != GP else []
         return sorted({(command.operands["c"], command.micro_batch) for command in sums
                        if is_part(command.operands["c"])})  # fmt: skip
 
     def sums_of(self, step: Step) -> list[Command]:
-        """The commands that add up before an update: gradients in the last replica, the predictor's input in all."""
+        """The commands that add up before an update: gradients in the last replica, the predictor's input in the first.
+
+        In GP both replicas predict, and add up its input.
+        """
         sums = self.sums.get(step.stage, []) if step.what is What.UPDATE else []
-        phase = Phase.GP if step.phase == GP else BACKPROPAGATION
-        return [each for each in sums if each.phases & phase and (step.replica or is_mean(each.operands["out"]))]
+        if step.phase == GP:
+            return [each for each in sums if each.phases & Phase.GP]
+        return [each for each in sums if each.phases & BACKPROPAGATION
+                and is_mean(each.operands["out"]) == (step.replica == 0)]  # fmt: skip
 
     def batch_end(self, replica: int) -> int:
         """The micro-batch of a replica's messages that come after all of them."""
@@ -232,7 +234,8 @@ class Staged:
             if parts is None:
                 of_step = [replace(each, micro_batch=step.micro_batch or 0) for each in of_step]
             else:
-                of_step = [*self.sums_of(step), *of_step]
+                judges = step.what is not What.UPDATE or step.phase == GP or not step.replica
+                of_step = [*self.sums_of(step), *(of_step if judges else unjudged(of_step))]
             found += [each for each in of_step if each.phases & phases]
         return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]
 

@@ -11,9 +11,10 @@ from ..compiler.costs import cycles_of
 from ..compiler.ir import Step as Command
 from ..compiler.predictor_steps import GRADIENTS
 from .device_program import DeviceProgram, Staged
+from .replicas import unjudged
 from .staged_network import Link
 from .steps import BACKWARDS, Step, What
-from .worker import HEADER_BYTES
+from .worker import HEADER_BYTES, agreed_bytes
 
 __all__ = ["Expected", "StageRow", "agreed", "arrival", "expected", "mean_bytes", "message_bytes", "needed"]
 
@@ -66,8 +67,9 @@ def expected(staged: Staged, link: Link) -> Expected:
         place = staged.schedule.places[replica, stage].forward
         device, passed = staged.devices[place], len(staged.schedule.of_replica(replica))
         sent = sum(message_bytes(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
-        summed = message_bytes(staged, What.UPDATE, stage) + (passed if replica else 1) * mean_bytes(staged, stage)
-        summed += HEADER_BYTES * len(device.followed) * (replica == 0)  # once for both stages of a device
+        summed = message_bytes(staged, What.UPDATE, stage) + passed * replica * mean_bytes(staged, stage)
+        if staged.schedule.replicas > replica + 1:  # once for both stages of a device
+            summed += agreed_bytes(staged, place)
         rows.append(StageRow(
             stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles,
             cycles / sum(totals.values()), passed * sent + summed, device.held, device.plan.n_bytes,
@@ -91,6 +93,9 @@ class _Times:
 
     def of_step(self, step: Step) -> int:
         """Cycles of a step, with the sums that replicas make before their update."""
+        if step.what is What.UPDATE and step.replica and step.phase != GP:
+            updates = unjudged(self._staged.sections.of(step.what, step.stage))
+            return self._cycles([*self._staged.sums_of(step), *updates])
         return self.of(step.what, step.stage) + self._cycles(self._staged.sums_of(step))
 
     def alone(self, steps_of: Callable[[DeviceProgram], Sequence[Step]]) -> int:
@@ -161,7 +166,7 @@ def agreed(staged: Staged, free: Sequence[float], link: Link) -> list[float]:
     if staged.schedule.replicas == 1:
         return list(free)
     return [max(own, free[staged.schedule.partner(place)])
-            + link.cycles(HEADER_BYTES * len(staged.devices[place].followed))
+            + link.cycles(agreed_bytes(staged, place))
             for place, own in enumerate(free)]  # fmt: skip
 
 

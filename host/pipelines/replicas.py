@@ -5,8 +5,9 @@ At a batch's end it gets the first one's sum and adds its own to it, one after t
 both update with the gradient of one device, bit for bit, and sums have the maxima that one device sees. Afterwards the
 larger exponent of both replicas holds.
 
-The predictor's input is such a sum too. It is small, so here both replicas get all parts, and both add them up, predict
-and update: nobody waits for the other's sum.
+The predictor's input is such a sum too. It is small, so in GP both replicas get all parts, and both add them up,
+predict and update: nobody waits for the other's sum. In BP the first replica alone judges predictions and learns, and
+tells the other one the scale of the next ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from ..compiler.tensors import Tensor, layer_tensor, predictor_tensor
 from ..compiler.window_sums import SUMS
 from .steps import Schedule, Step, What
 
-__all__ = ["Exchange", "Places", "followed", "is_mean", "is_part", "kept_apart", "largest_of", "parts_of"]
+__all__ = ["Exchange", "Places", "followed", "is_mean", "is_part", "kept_apart", "largest_of", "parts_of", "unjudged"]
 
 _GRADIENT, _MEAN = "gradient_part", "reorganised_part"
 """Last parts of the names of tensors in which a micro-batch's gradient, or part of the predictor's input, is apart."""
@@ -91,6 +92,14 @@ def _mean_step(command: Command, layer: Layer) -> Command:
     )  # fmt: skip
 
 
+def unjudged(commands: Iterable[Command]) -> list[Command]:
+    """The updates among a stage's commands at a BP batch's end, which judge no predictions."""
+    return [replace(command, fields={name: value for name, value in command.fields.items() if name != "quality"},
+                    operands={name: tensor for name, tensor in command.operands.items() if name != "d"},
+                    numbers={name: tensor for name, tensor in command.numbers.items() if name not in ("d", "scale")})
+            for command in commands if not command.fields.get("predictor")]  # fmt: skip
+
+
 def followed(commands: Iterable[Command], tensors: Mapping[str, Tensor]) -> tuple[int, ...]:
     """The numbers of the tensors whose exponents follow from the maxima of a device's micro-batches."""
     names = {command.numbers.get("out", command.operands["out"]) for command in commands if command.fields.get("track")}
@@ -146,7 +155,7 @@ class Exchange:
     """Sums on their way between the replicas of a stage, each a tensor with the micro-batch it is sent as.
 
     The first replica sends its sums of gradients after its last backward pass, the second one after its update. Of the
-    predictor's input the first one sends its sum after its last forward pass, the second one a part after each.
+    predictor's input the second one sends a part after each forward pass, the first one in GP its sum after the last.
     """
 
     def __init__(self, schedule: Schedule, layers: Sequence[Layer], stage_of: Mapping[str, int], scales: Sequence[str]):
@@ -166,7 +175,7 @@ class Exchange:
         share = len(self._schedule.of_replica(0))
         sums = [] if step.phase == GP else self.sums(step.stage)
         if step.replica:
-            return self._to(1, [*sums, *self.means(step.stage)])
+            return self._to(1, self.means(step.stage) if step.phase == GP else sums)
         return self._to(0, sums) + [(name, part) for part in range(share) for name in self.means(step.stage, _MEAN)]
 
     def sent(self, step: Step) -> list[tuple[str, int]]:
@@ -180,9 +189,10 @@ class Exchange:
             part = step.micro_batch - self._schedule.of_replica(1).start  # its number among the first one's
             return [(name, part) for name in self.means(step.stage, _MEAN)]
         last = self._schedule.of_replica(0)[-1]
-        if step.micro_batch == last and step.what in (What.FORWARD, What.BACKWARD):
-            of_stage = self.means if step.what is What.FORWARD else self.sums
-            return self._to(1, of_stage(step.stage))
+        if step.micro_batch == last and step.what is What.BACKWARD:
+            return self._to(1, self.sums(step.stage))
+        if step.micro_batch == last and step.phase == GP:
+            return self._to(1, self.means(step.stage))
         return []
 
     def other(self, replica: int) -> int:
@@ -194,8 +204,13 @@ class Exchange:
         return self._sums.get(stage, [])
 
     def means(self, stage: int, part: str = "reorganised") -> list[str]:
-        """The predictor's inputs of a stage's layers; none without replicas or predictions."""
+        """The predictor's inputs of a stage's layers, or other tensors; none without replicas or predictions."""
         return [layer_tensor(layer, part) for layer in self._means.get(stage, [])]
+
+    def judged(self, place: int) -> list[str]:
+        """The scales of the layers whose predictions a device judges, for its partner too; none without replicas."""
+        own = [stage for (replica, stage), at in self._schedule.places.items() if not replica and at.forward == place]
+        return [name for stage in own for name in self.means(stage, "scale")]
 
     def _to(self, replica: int, names: Iterable[str]) -> list[tuple[str, int]]:
         return [(name, self._schedule.of_replica(replica)[-1]) for name in names]

@@ -18,7 +18,7 @@ from .replicas import is_mean, largest_of
 from .shared_predictor import BATCH_END, largest
 from .staged_network import Link, Ran
 from .steps import Step, What
-from .worker import HEADER_BYTES, Message, Worker
+from .worker import HEADER_BYTES, Message, Worker, agreed_bytes
 
 __all__ = ["Rounds"]
 
@@ -169,11 +169,12 @@ class Rounds:
         """Give replicas the larger of their exponents, as one device has them; then both may begin the next batch."""
         network = self.network
         found: list = [None] * self.staged.schedule.devices
-        distributed.all_gather_object(found, (self.worker.exponents, network.free))
-        self.worker.agree(largest_of([exponents for exponents, _ in found]))
-        n_bytes = HEADER_BYTES * len(self.worker.compiled.followed)
+        distributed.all_gather_object(found, (self.worker.exponents, self.worker.scales, network.free))
+        scales = {name: scale for _, theirs, _ in found for name, scale in theirs.items()}
+        self.worker.agree(largest_of([exponents for exponents, _, _ in found]), scales)
+        n_bytes = agreed_bytes(self.staged, network.rank)
         network.sent_bytes += n_bytes
-        _, partner_free = found[self.staged.schedule.partner(network.rank)]
+        *_, partner_free = found[self.staged.schedule.partner(network.rank)]
         network.free = max(network.free, partner_free) + network.link.cycles(n_bytes)
 
     def _reader(self, stage: int, replica: int = 0) -> int:

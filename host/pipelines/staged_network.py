@@ -25,7 +25,7 @@ from .schedules import CHUNKS, build
 from .shared_predictor import largest
 from .stage_weights import bits_of, states_of, united
 from .steps import PipelineError, Step, What
-from .worker import HEADER_BYTES, Loss, Message, Worker
+from .worker import HEADER_BYTES, Loss, Message, Worker, agreed_bytes
 
 __all__ = ["Link", "Pipelined", "Ran", "StagedNetwork", "staged_of"]
 
@@ -270,9 +270,10 @@ class StagedNetwork(Pipelined):
     def _agree_as_replicas(self) -> None:
         """Give replicas the larger of their exponents, as one device has them; then both may begin the next batch."""
         found, free = largest_of([worker.exponents for worker in self.workers]), list(self._free)
+        scales = {name: scale for worker in self.workers for name, scale in worker.scales.items()}
         for worker in self.workers:
-            worker.agree(found)
-            n_bytes = HEADER_BYTES * len(worker.compiled.followed)
+            worker.agree(found, scales)
+            n_bytes = agreed_bytes(self.staged, worker.place)
             self.sent_bytes += n_bytes
             partner = self.staged.schedule.partner(worker.place)
             self._free[worker.place] = max(free[worker.place], free[partner]) + self.link.cycles(n_bytes)

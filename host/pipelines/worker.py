@@ -12,7 +12,7 @@ from ...spec.registers import Status
 from ..compiler.compiler import ON_CHIP
 from ..compiler.graph import Graph
 from ..compiler.predictor_steps import GRADIENTS
-from ..compiler.tensors import Tensor
+from ..compiler.tensors import Tensor, layer_tensor
 from ..compiler.values import Value
 from ..devices.device import Device
 from ..islands.tensor_access import read_tensor, write_tensor
@@ -22,7 +22,7 @@ from .device_program import DeviceProgram, Staged
 from .shared_predictor import StatePart
 from .steps import PipelineError, Step, What
 
-__all__ = ["HEADER_BYTES", "Loss", "Memory", "Message", "Worker"]
+__all__ = ["HEADER_BYTES", "Loss", "Memory", "Message", "Worker", "agreed_bytes"]
 
 Loss = Callable[[int, list[np.ndarray]], list[np.ndarray]]
 """From the number of a micro-batch and the network's results to the gradients of its loss by each."""
@@ -167,10 +167,18 @@ class Worker:
         """Exponents, by number, that follow from the maxima that this device's micro-batches have."""
         return {number: self.device.exponents(number)[0] for number in self.compiled.followed}
 
-    def agree(self, largest: Mapping[int, int]) -> None:
-        """Set those exponents to the ``largest`` of the replicas."""
+    @property
+    def scales(self) -> dict[str, tuple[int, int]]:
+        """Scales of predictions, by the names of their tensors, of the layers that this device judges."""
+        names = self.staged.exchange.judged(self.place)
+        return {name: self.device.scale(self.compiled.slots[0][name].number) for name in names}
+
+    def agree(self, largest: Mapping[int, int], scales: Mapping[str, tuple[int, int]]) -> None:
+        """Set those exponents to the ``largest`` of the replicas, and the scales of the device's layers."""
         for number in self.compiled.followed:
             self.device.set_exponents(number, largest[number])
+        for name in scales.keys() & {layer_tensor(layer, "scale") for layer in self.compiled.layers}:
+            self.device.set_scale(self.compiled.slots[0][name].number, *scales[name])
 
     @property
     def shared(self) -> dict[str, int]:
@@ -228,3 +236,8 @@ class Worker:
     def _message(self, name: str, micro_batch: int, reader: int, backward: bool) -> Message:
         tensor = self.compiled.tensors(micro_batch)[name]
         return Message(name, micro_batch, reader, backward, self._exponent(name), read_tensor(self.device, tensor))
+
+
+def agreed_bytes(staged: Staged, place: int) -> int:
+    """Bytes of what a device tells its partner at the end of a batch: exponents and scales."""
+    return HEADER_BYTES * (len(staged.devices[place].followed) + len(staged.exchange.judged(place)))
