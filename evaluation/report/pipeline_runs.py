@@ -114,6 +114,6 @@ def _chimera(figures: Mapping[str, float]) -> str:
         f" {both - bp} steps for a GP batch the formula gives {in_run:.3f}, and the paper has"
         f" {paper.PIPELINE_SPEEDUP['chimera']:.3f}. Measured it is {figures['gain_chimera']:.3f}, with equal stages"
         f" {figures['gain_chimera_balanced']:.3f}. A BP batch with ADA-GP takes {_longer(figures, 'chimera')} longer:"
-        " both replicas judge all predictions, and the first one's updates wait for the second one's. Without"
+        " the first replica judges predictions and learns after the second one has added up the gradients. Without"
         f" predictions Chimera is {figures['speedup_chimera']:.2f} times as fast as one device."
     )
