@@ -82,7 +82,7 @@ def _about() -> str:
 def _after(figures: Mapping[str, float]) -> str:
     largest = figures["largest_share_1f1b"]
     return (
-        f"The longest stage has {100 * largest:.1f} % of a batch's cycles, so no schedule is more than"
+        f"The longest stage has {100 * largest:.1f} % of a batch's cycles, so no schedule with one replica is more than"
         f" {1 / largest:.2f} times as fast as one device. A BP batch of ADA-GP takes {_longer(figures, '1f1b')} longer"
         f" over 1F1B, on one device {_longer(figures, 'one')}: the predictor works once a batch, however few images"
         " that has, and stages learn one after the other. The formula leaves that out. The following table has the same"
