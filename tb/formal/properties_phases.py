@@ -60,6 +60,7 @@ def _phases(h):
     place, entry = h.signal("place"), dut.lengths.shape()(h.signal("entry"))
     warm, over, batch_after = dut.epoch < dut.warmup, dut.batch + 1 >= dut.batches, dut.batch + 1
     found, none = Signal(range(ENTRIES)), dut.entries == 0
+    epochs_read, lengths_read = h.block("epochs").data, h.block("lengths").data.as_value()
     for number in range(ENTRIES):
         with h.m.If(behind[number]):
             h.m.d.comb += found.eq(number)
@@ -68,7 +69,7 @@ def _phases(h):
         h.prove(f"place {number}: rest is the epoch's in what is left",
                 ~here | (h.signal("rest") == rests[number]))  # fmt: skip
         h.prove(f"place {number}: FIND has its entry", ~(find & (place == number)) | (
-            (dut.epochs == epochs[number]) & (dut.lengths.as_value() == lengths[number].as_value())))  # fmt: skip
+            (epochs_read == epochs[number]) & (lengths_read == lengths[number].as_value())))  # fmt: skip
     chosen = dut.lengths.shape()(Signal(len(dut.lengths.as_value()), name="chosen"))
     every = Cat(each.as_value() for each in lengths)
     h.m.d.comb += chosen.as_value().eq(Mux(none, BP_ONLY.as_value(), every.word_select(found, 32)))
