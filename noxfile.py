@@ -60,7 +60,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """Tests marked ``slow``, which the others leave out; those of the paper's networks need the extra ``models``."""
+    """Tests marked ``slow``, which the others leave out; those of torchvision and timm need the extra ``models``."""
     session.run("pytest", "-m", "slow", *(session.posargs or ["tb"]))
 
 
