@@ -2,11 +2,11 @@
 
 from amaranth import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ...spec.commands import COMMAND_BYTES, FIELDS
 from ...spec.config import Config
+from ..lib.block_queue import BlockQueue
 from ..lib.delay import delayed
 from ..lib.interfaces import CommandLayout, ReadClient
 
@@ -58,7 +58,7 @@ class Prefetch(wiring.Component):
         config = self.config
         beats = self.client.beats
         fifo_depth = COMMANDS_AHEAD * COMMAND_BYTES // config.beat_bytes
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=len(beats.payload.as_value()), depth=fifo_depth)
+        m.submodules.fifo = fifo = BlockQueue(len(beats.payload.as_value()), fifo_depth)
         m.d.comb += [beats.ready.eq(1), fifo.w_en.eq(beats.valid), fifo.w_data.eq(beats.payload)]
         with m.If(beats.valid):
             m.d.sync += Assert(fifo.w_rdy, "a beat came that nobody asked for")

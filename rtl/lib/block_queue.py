@@ -41,7 +41,7 @@ class BlockQueue(wiring.Component):
     def __init__(self, width: int, depth: int):
         if depth < 2 or depth & (depth - 1):
             raise ValueError(f"depth must be a power of two above 1, not {depth!r}")
-        self._depth = depth
+        self.depth = depth
         super().__init__({
             "w_rdy": Out(1), "w_en": In(1), "w_data": In(width), "r_rdy": Out(1), "r_en": In(1), "r_data": Out(width),
             "level": Out(range(depth + 2)),
@@ -49,12 +49,12 @@ class BlockQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = BlockMemory(len(self.w_data), self._depth, block=True)
-        first, last = Signal(range(self._depth)), Signal(range(self._depth))
-        stored = Signal(range(self._depth + 1))
+        m.submodules.memory = memory = BlockMemory(len(self.w_data), self.depth, block=True)
+        first, last = Signal(range(self.depth)), Signal(range(self.depth))
+        stored = Signal(range(self.depth + 1))
         write, fetch = self.w_en & self.w_rdy, Signal()
         m.d.comb += [
-            self.w_rdy.eq(stored != self._depth), fetch.eq((stored != 0) & (~self.r_rdy | self.r_en)),
+            self.w_rdy.eq(stored != self.depth), fetch.eq((stored != 0) & (~self.r_rdy | self.r_en)),
             memory.w_en.eq(write), memory.w_addr.eq(last), memory.w_data.eq(self.w_data),
             memory.r_en.eq(fetch), memory.r_addr.eq(first), self.r_data.eq(memory.r_data),
             self.level.eq(stored + self.r_rdy),

@@ -2,12 +2,12 @@
 
 from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
 from ...spec.microcode.descriptors import STORE
 from ..dma.bursts import BurstWalk
+from ..lib.block_queue import BlockQueue
 from ..lib.delay import delayed, registered
 from ..lib.gearbox import Unpack
 from ..lib.interfaces import ReadClient
@@ -222,7 +222,7 @@ class UpdateReader(wiring.Component):
         fifos = {}
         for k, (name, size) in enumerate(sizes.items()):
             depth = SLOTS * size * chunk_weights(config) // config.beat_bytes
-            m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
+            m.submodules[f"beats_{name}"] = fifo = BlockQueue(config.port_width, depth)
             fifos[name] = fifo
             m.d.comb += [fifo.w_data.eq(beat.data), fifo.w_en.eq(valid & (array == k))]
 

@@ -2,12 +2,12 @@
 
 from amaranth import Array, Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
 from ...spec.microcode.descriptors import STORE
 from ..dma.bursts import BurstWalk
+from ..lib.block_queue import BlockQueue
 from ..lib.delay import delayed, registered
 from ..lib.gearbox import Pack
 from ..lib.interfaces import WriteClient
@@ -99,7 +99,7 @@ class UpdateWriter(wiring.Component):
             else:
                 width, source = 8 * size * config.update_lanes, (valid, group[name], group.last)
             m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, width)
-            m.submodules[f"beats_{name}"] = fifo = SyncFIFOBuffered(width=config.port_width, depth=depth)
+            m.submodules[f"beats_{name}"] = fifo = BlockQueue(config.port_width, depth)
             fifos.append(fifo)
             m.d.comb += [
                 *(port.eq(value) for port, value in zip((pack.valid, pack.i, pack.last), source, strict=True)),

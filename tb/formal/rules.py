@@ -69,7 +69,7 @@ def counter_rule(h: Harness, path: str, maximum: int, reach: int | None = None) 
 
 
 def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int | None = None, covers=True) -> None:
-    """``fifo`` (of amaranth.lib) holds no more than its depth, and is written only while it has room.
+    """``fifo`` (of amaranth.lib, or a BlockQueue) holds no more than its depth, and is written only while it has room.
 
     The latter not ``by_stream``, where ``w_rdy`` is shown to who writes, and being offered more means nothing.
     With ``covers`` it is to be seen to hold ``reach``: its depth unless told otherwise.
@@ -77,14 +77,15 @@ def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int |
     h.prove(f"{name}: at most {fifo.depth}", fifo.level <= fifo.depth)
     if not by_stream:
         h.prove(f"{name}: written only with room", ~fifo.w_en | fifo.w_rdy)
-    if not (inner := h.signals(f"{name}.inner_level")):  # a SyncFIFO
+    inner = h.signals(f"{name}.inner_level") or h.signals(f"{name}.stored")
+    if not inner:  # a SyncFIFO
         produce, consume = h.signal(f"{name}.produce"), h.signal(f"{name}.consume")
         ahead = consume + fifo.level
         h.prove(
             f"{name}: its level is what lies between its ends", (ahead == produce) | (ahead == produce + fifo.depth)
         )
         h.prove(f"{name}: both ends are places of it", (produce < fifo.depth) & (consume < fifo.depth))
-    else:  # a SyncFIFOBuffered
+    else:
         h.prove(f"{name}: what it holds comes to its output", (inner[0] < 2) | fifo.r_rdy)
         h.prove(f"{name}: at most {fifo.depth - 1} behind its output", inner[0] < fifo.depth)
     if not covers:
