@@ -1,6 +1,6 @@
 """The queue of commands before an engine: each command waits there for those that it depends on."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -13,7 +13,7 @@ __all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout", "queues"]
 COUNT_WIDTH = 16
 """Width of the counts of commands in a batch, which ``wait_main`` and its like refer to."""
 
-SMALL = 4
+SMALL = 2
 """Greatest depth of a queue that isn't worth memory blocks."""
 
 WaitLayout = data.StructLayout({"main": COUNT_WIDTH, "update": COUNT_WIDTH, "predictor": COUNT_WIDTH})
@@ -60,19 +60,19 @@ class Dispatch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        kind = BlockQueue if self.depth > SMALL else SyncFIFOBuffered
-        m.submodules.queue = queue = kind(width=self.item.size, depth=self.depth)
-        front = data.View(self.item, queue.r_data)
+        # Memory blocks take most of a cycle: what is compared isn't in them. Both queues move together.
+        m.submodules.queue = queue = SyncFIFOBuffered(width=WaitLayout.size, depth=self.depth)
+        kind, width = BlockQueue if self.depth > SMALL else SyncFIFOBuffered, Shape.cast(self.o.p.shape()).width
+        m.submodules.payloads = payloads = kind(width=width, depth=self.depth)
+        front = WaitLayout(queue.r_data)
         met, taken = Signal(), Signal()  # taken: the front item was taken in the cycle before; now it leaves the queue
         accepted = met & self.o.ready
         m.d.comb += [
-            self.i.ready.eq(queue.w_rdy),
-            queue.w_en.eq(self.i.valid),
-            queue.w_data.eq(self.i.payload),
-            self.o.valid.eq(met),
-            self.o.payload.eq(front.payload),
-            queue.r_en.eq(taken),
-        ]
-        waited = Cat(self.completed[kind] >= front.wait[kind] for kind in WaitLayout.members).all()
+            self.i.ready.eq(queue.w_rdy), queue.w_en.eq(self.i.valid), queue.w_data.eq(self.i.p.wait),
+            payloads.w_en.eq(self.i.valid & queue.w_rdy), payloads.w_data.eq(self.i.p.payload),
+            self.o.valid.eq(met), self.o.payload.eq(payloads.r_data),
+            queue.r_en.eq(taken), payloads.r_en.eq(taken),
+        ]  # fmt: skip
+        waited = Cat(self.completed[kind] >= front[kind] for kind in WaitLayout.members).all()
         m.d.sync += [taken.eq(accepted), met.eq(queue.r_rdy & waited & ~accepted & ~taken)]
         return m

@@ -10,7 +10,6 @@ from adagp.rtl.control.command_check import is_update
 from adagp.rtl.control.dispatch import COUNT_WIDTH, Dispatch, WaitLayout
 from adagp.rtl.control.issue import UPDATE_DEPTH, Issue
 from amaranth import Cat
-from amaranth.lib import data
 
 from .registry import CONFIG, job
 from .rules import bind_streams, fifo_rule
@@ -24,7 +23,8 @@ MACHINES = {"issue": CONFIG, "issue_low": replace(CONFIG, variant="low"), "issue
 def _queue_rule(h, name, dispatch, queue):
     """A queue's offer has waited long enough, and stays at its front until it is taken."""
     fifo_rule(h, name, queue, by_stream=True)
-    wait = data.View(dispatch.item, queue.r_data).wait
+    payloads, wait = h.block(f"{name[: -len('queue')]}payloads"), WaitLayout(queue.r_data)
+    h.prove(f"{name}: payloads move with it", (payloads.level == queue.level) & (payloads.r_rdy == queue.r_rdy))
     waited = Cat(dispatch.completed[kind] >= wait[kind] for kind in KINDS).all()
     h.prove(f"{name}: what is offered may go", ~dispatch.o.valid | (queue.r_rdy & waited))
 
@@ -35,7 +35,7 @@ def _dispatch(h):
     queue = h.block("queue")
     _queue_rule(h, "queue", h.dut, queue)
     for which in KINDS:
-        wait, short = data.View(h.dut.item, queue.r_data).wait[which], h.dut.completed[which] == 0
+        wait, short = WaitLayout(queue.r_data)[which], h.dut.completed[which] == 0
         h.cover(f"wait.{which}: waited for", h.before(h.before(queue.r_rdy & short)) & h.dut.o.valid & (wait == 1))
         now = h.dut.completed[which]
         h.assume(f"completed.{which}: only grows while something is queued",
