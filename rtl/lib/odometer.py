@@ -61,7 +61,8 @@ class Odometer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Counts run from n - 1 to 0, which saves a bit. Flags about them are made ahead, for a short path.
+        # Counts run from n, loaded without being computed, to 1; the greatest begins as 0, which saves a bit. Flags
+        # about them are made ahead, for a short path.
         span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
         left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
         # Flags of a level: it has 1 or 2 counts, has 0 or 1 left, turns with the next step, is the one that counts;
@@ -81,7 +82,7 @@ class Odometer(wiring.Component):
             with m.If(self.step & turns[level]):
                 m.d.sync += [
                     left[level].eq(Mux(spent[level], span[level], left[level] - 1)),
-                    nearly[level].eq(Mux(spent[level], double[level], left[level] == 2)),
+                    nearly[level].eq(Mux(spent[level], double[level], left[level] == 3)),
                 ]
         selected = 0
         for level in range(self.levels):
@@ -109,7 +110,7 @@ class Odometer(wiring.Component):
                 turns.eq(self._turns(ones)), counts.eq(self._turns(ones) & ~ones),
             ]  # fmt: skip
             for level in range(self.levels):
-                m.d.sync += [span[level].eq(self.n[level] - 1), left[level].eq(self.n[level] - 1)]
+                m.d.sync += [span[level].eq(self.n[level]), left[level].eq(self.n[level])]
         return m
 
     def _turns(self, spent):

@@ -51,7 +51,7 @@ def _odometer(h):
     odometer_rule(h, "", h.assume)
     for level in range(3):
         left = h.signal(f"left{level}")
-        h.cover(f"left{level}: falls to 0", (h.before(left) == 1) & (left == 0))
+        h.cover(f"left{level}: falls to its last turn", (h.before(left) == 2) & (left == 1))
 
 
 @job("lane_offsets", lambda: LaneOffsets(CONFIG, ADDRESS_BITS))

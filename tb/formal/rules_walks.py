@@ -102,7 +102,8 @@ def odometer_rule(h: Harness, path: str, check: Callable) -> None:
         h.signal(inside + name) for name in ("single", "double", "spent", "nearly", "turns", "counts"))  # fmt: skip
     h.prove(f"{inside}last: whether all levels are spent", ~begun | (odometer.last == spent.all()))
     for level in range(odometer.levels):
-        left, span = h.signal(f"{inside}left{level}"), h.signal(f"{inside}span{level}")
+        counters = (h.signal(f"{inside}{counter}{level}") for counter in ("left", "span"))
+        left, span = ((counter - 1)[: len(counter)] for counter in counters)  # after the present turn
         h.prove(f"{inside}left{level}: at most what it starts with", left <= span)
         h.prove(f"{inside}spent: whether nothing is left of level {level}", ~begun | (spent[level] == (left == 0)))
         h.prove(f"{inside}single: whether level {level} has but one", ~begun | (single[level] == (span == 0)))
