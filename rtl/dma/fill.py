@@ -3,7 +3,6 @@
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.data import ArrayLayout
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
@@ -12,6 +11,7 @@ from ...spec.numerics import operand_max, unpredicted
 from ..lib.delay import delayed
 from ..lib.interfaces import PadWrite, ReadClient, Token, descriptor_layout, descriptor_stream
 from ..lib.requantise import Requantise
+from ..lib.standing_queue import StandingQueue
 from .bursts import BeatWalk, BurstWalk, pad_element_bits
 
 __all__ = ["Fill"]
@@ -24,7 +24,7 @@ _BIAS_SHIFT = 31
 class _Requests(wiring.Component):
     """Fill's memory side: takes tokens, asks for bursts, passes descriptors on to the data side.
 
-    It may be AHEAD descriptors ahead of the data side. A descriptor goes on, and its bursts are asked for, once its
+    It may be two descriptors ahead of the data side. A descriptor goes on, and its bursts are asked for, once its
     token is taken. The data side therefore takes every beat without waiting for another block.
 
     Members
@@ -39,8 +39,6 @@ class _Requests(wiring.Component):
         a descriptor is there, and its token
     """
 
-    AHEAD = 2
-
     def __init__(self, config: Config):
         self._config = config
         super().__init__({
@@ -52,7 +50,7 @@ class _Requests(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = SyncFIFO(width=_LAYOUT.size, depth=self.AHEAD)
+        m.submodules.queue = queue = StandingQueue(_LAYOUT.size)
         m.submodules.walk = walk = BurstWalk(self._config, FILL)
         d = self.i.payload
         avail, taken = Signal(), Signal()

@@ -11,7 +11,7 @@ from adagp.spec.microcode.descriptors import FILL, STORE, Target
 from amaranth import Cat, Signal
 
 from .registry import CONFIG, job
-from .rules import bind_streams, bind_tokens, counter_rule, fifo_rule
+from .rules import bind_streams, bind_tokens, counter_rule
 from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule, skid_rule
 
 __all__ = ["burst_form", "request_rule"]
@@ -68,11 +68,20 @@ for _name, _bits in DESCRIPTORS.items():
         h.cover("left: the last of several beats", (h.before(left) == 1) & valid & (left == 0))
 
 
+def _queue_rule(h, path):
+    """The standing queue at ``path`` has a second item only after a first; returns both, each with a valid bit."""
+    queue, near, far, stays = h.block(path), *(h.signal(f"{path}.{name}") for name in ("near", "far", "stays"))
+    h.prove(f"{path}: a second item only after a first", ~stays | queue.r_rdy)
+    h.prove(f"{path}: written with room, and what has stood", ~queue.w_en | (queue.w_rdy & (near == queue.w_data)))
+    h.cover(f"{path}: full", queue.level == queue.DEPTH)
+    return (queue.r_rdy, far), (stays, near)
+
+
 @job("fill_requests", lambda: _Requests(CONFIG))
 def _fill_requests(h):
     bind_streams(h)
     bind_tokens(h)
-    fifo_rule(h, "queue", h.block("queue"))
+    _queue_rule(h, "queue")
     request_rule(h, "request", h.dut.request)
     burst_walk_rule(h, "walk")
     h.prove("i: what it takes to take it is there", ~h.dut.i.ready | (h.dut.i.valid & h.block("walk").i.ready))
@@ -92,12 +101,8 @@ def _fill(h):
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
     h.prove("walk: idle between descriptors", h.state("", "MOVE") | walk.idle)
-    queue = h.block("requests.queue")
-    fifo_rule(h, "requests.queue", queue)
     layout = dut.i.p.shape()
-    produce, consume = (h.signal(f"requests.queue.{end}") for end in ("produce", "consume"))
-    waiting = [(queue.level > place, layout(h.word("requests.queue.storage", (consume + place)[: len(produce)])))
-               for place in range(queue.depth)]  # fmt: skip
+    waiting = [(valid, layout(item)) for valid, item in _queue_rule(h, "requests.queue")]
     waiting.append((~h.state("", "IDLE"), layout(h.signal("d"))))
     step, bits = layout(h.signal("d")).step, len(walk.offsets[0])
     multiples = Cat((step * j)[:bits] for j in range(1, CONFIG.beat_elements + 1))
