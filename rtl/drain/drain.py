@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from amaranth import Module, Mux, ResetInserter, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
@@ -26,8 +26,8 @@ from ..memory.scratchpad import Scratchpad
 from .activation import Bound
 from .bias import BiasMemory
 from .epilogue import Epilogue, result_latency, sum_width
-from .folding import FoldedEpilogue, fold
-from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts
+from .folding import FoldedEpilogue, choose_sums, fold, of_group
+from .lanes import group_addresses, lane_addresses, lane_masks, lane_offsets, lane_shifts
 from .reorganise import Reorganise
 from .walk import DrainWalk
 
@@ -153,7 +153,11 @@ class Drain(wiring.Component):
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
         leaving = delayed(m, entering.address, latency - 1, reset=False)
-        lane_addresses(m, config, d, self.c_write, leaving, offsets)
+        if folds:
+            group = delayed(m, epilogue.group, latency - 2, reset=False)
+            group_addresses(m, config, d, self.c_write, leaving, group, offsets)
+        else:
+            lane_addresses(m, config, d, self.c_write, leaving, offsets)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)
         m.d.comb += [
@@ -225,15 +229,11 @@ class Drain(wiring.Component):
             held.eq(d.reorganise & Mux(d.vector, ~reorganise.o.valid, ~reorganise.ready)),
             summing.eq(reorganise.busy),
         ]  # fmt: skip
-        with m.If(d.vector & d.reorganise):
+        with m.If(d.vector & d.reorganise & (1 if more is None else epilogue.group == 0)):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
     def _operands(self, m, d, summed, en, first, asking, epilogue):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
-        sums = data.View(
-            self.acc.data.shape().elem_shape,
-            Mux(self.acc.data_half, *(half.as_value() for half in reversed(list(self.acc.data)))),
-        )
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(en & self.acc.valid):
@@ -246,12 +246,12 @@ class Drain(wiring.Component):
         ]
         chosen, zeros = Signal(), Signal()  # of ``d``, for the data, a cycle later; each register has fewer loads
         m.d.sync += [chosen.eq(d.vector), zeros.eq(d.zeros)]
-        vector = self.vector.payload
-        sums_of_vector = vector.sums if self._config.normalises else vector
-        for lane, x in enumerate(epilogue.x):
-            psum = sums[lane] if lane < self._config.cols else 0
-            pooled = sums_of_vector[lane] if lane < self._config.rows else 0
-            m.d.comb += [x.eq(Mux(zeros, 0, Mux(chosen, pooled, psum))), epilogue.c[lane].eq(self.c_read.data[lane])]
+        vector, group = self.vector.payload, getattr(epilogue, "group", None)
+        pooled = vector.sums if self._config.normalises else vector
+        sums = choose_sums(self._config, self.acc, chosen, pooled, zeros, group)
+        operands = [self.c_read.data[lane] for lane in range(self._config.result_lanes)]
+        m.d.comb += [x.eq(value) for x, value in zip(epilogue.x, sums, strict=True)]
+        m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, of_group(self._config, operands, group), strict=True)]
 
     def _settings(self, m, d, epilogue, tracker):
         """Connect what stands still."""
@@ -294,5 +294,7 @@ class Drain(wiring.Component):
         ]
         if self._config.convolves_channels:
             m.d.comb += bias.vector.eq(self.bias_vector)
+        if hasattr(bias, "r_group"):
+            m.d.comb += bias.r_group.eq(delayed(m, epilogue.group, until, reset=False))
         for lane, value in enumerate(bias.o):
             m.d.comb += epilogue.bias[lane].eq(value)

@@ -1,18 +1,56 @@
 """Folding: an epilogue of few lanes takes the groups of a vector one after the other."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
-from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
 from ..lib.delay import delayed
 from .epilogue import Epilogue, result_latency
 
-__all__ = ["FoldedEpilogue", "Groups", "fold"]
+__all__ = ["FoldedEpilogue", "Groups", "choose_sums", "fold", "of_group"]
 
-COMMON = ("c_mode", "shift_c", "relu", "plain", "bound", "bounded", "cut", "slope")
-"""Inputs of the epilogue that don't differ from lane to lane, as far as there are."""
+PASSED_ON = (
+    "x", "shift", "c", "bias", "c_mode", "shift_c", "relu", "plain", "bound", "bounded", "cut", "slope",
+)  # fmt: skip
+"""Inputs of the epilogue as far as there are, but its mask."""
+
+
+def of_group(config: Config, values, group) -> list:
+    """Those of the ``values`` of a vector's lanes that belong to its ``group``; all if that is None."""
+    width = config.epilogue_width
+    return list(values) if group is None else [Array(values[lane::width])[group] for lane in range(width)]
+
+
+def choose_sums(config: Config, acc, vector, pooled, zeros, group) -> list:
+    """Sums of the lanes of a ``group``, or of a whole vector if that is None.
+
+    They are ``pooled`` if ``vector``, 0 if ``zeros``, else those of the accumulator's half that was asked for. Of many
+    lanes a bit for each choice makes fewer LUTs than multiplexers one after the other.
+    """
+    halves, lanes = list(acc.data), range(config.result_lanes)
+    if group is None:
+        psums = acc.data[0].shape()(Mux(acc.data_half, halves[1].as_value(), halves[0].as_value()))
+        added = [psums[lane] if lane < config.cols else 0 for lane in lanes]
+        given = [pooled[lane] if lane < config.rows else 0 for lane in lanes]
+        return [Mux(zeros, 0, Mux(vector, *pair)) for pair in zip(given, added, strict=True)]
+    found = []
+    for first in range(config.epilogue_width):
+        terms = []
+        for number, lane in enumerate(lanes[first :: config.epilogue_width]):
+            here = (group == number) & ~zeros
+            if lane < config.rows:
+                terms.append(Mux(here & vector, pooled[lane].as_unsigned(), 0))
+            if lane < config.cols:
+                terms += [
+                    Mux(here & ~vector & (acc.data_half == half), words[lane].as_unsigned(), 0)
+                    for half, words in enumerate(halves)
+                ]
+        found.append(reduce(or_, terms))
+    return found
 
 
 class Groups(wiring.Component):
@@ -71,7 +109,7 @@ class FoldedEpilogue(wiring.Component):
     Members
     -------
     x, shift, c, plain, bias, c_mode, shift_c, relu, bound, bounded, cut, slope : In
-        of a whole vector, as the epilogue has them of a group; stand still while its groups pass
+        of the group that passes, as the epilogue has them
     mask : In(n)
         lanes of the vector that hold something; 0 while no group passes
     group : In
@@ -97,10 +135,8 @@ class FoldedEpilogue(wiring.Component):
         lanes, ports = config.result_lanes, self.inner.signature.members
         operands = ports["o"].shape.elem_shape
         super().__init__({
-            **{name: In(data.ArrayLayout(ports[name].shape.elem_shape, lanes)) for name in ("x", "c", "bias")},
-            "shift": In(data.ArrayLayout(range(SHIFT_MIN, SHIFT_MAX + 1), lanes)),
             "mask": In(lanes), "group": In(range(self._groups)), "final": In(1),
-            **{name: ports[name] for name in COMMON if name in ports},
+            **{name: ports[name] for name in PASSED_ON if name in ports},
             "o": Out(data.ArrayLayout(operands, lanes)), "o_mask": Out(lanes),
             "whole": Out(data.ArrayLayout(operands, lanes)), "whole_mask": Out(lanes),
             "magnitudes": ports["magnitudes"], "saturations": ports["saturations"],
@@ -110,15 +146,11 @@ class FoldedEpilogue(wiring.Component):
         m = Module()
         m.submodules.inner = inner = self.inner
         width = self._config.epilogue_width
-        for name in COMMON:
+        for name in PASSED_ON:
             if hasattr(inner, name):
                 m.d.comb += getattr(inner, name).eq(getattr(self, name))
-        bias_group = delayed(m, self.group, Epilogue.BIAS_LATENCY, reset=False)
         for lane in range(width):
             places = range(lane, self._config.result_lanes, width)
-            for name in ("x", "c", "shift", "bias"):
-                values = Array(getattr(self, name)[place] for place in places)
-                m.d.comb += getattr(inner, name)[lane].eq(values[bias_group if name == "bias" else self.group])
             held = [self.mask[place] for place in places] + [0] * (self._groups - len(places))
             m.d.comb += inner.mask[lane].eq(Array(held)[self.group])
         self._results(m)

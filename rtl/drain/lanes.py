@@ -1,11 +1,14 @@
 """Each lane's share of a vector in the drain engine: whether it takes part, its shift, its places in C."""
 
-from amaranth import Cat, Mux, Signal
+from amaranth import Array, Cat, Mux, Signal
+from amaranth.lib import data
 
 from ...spec.config import Config
-from ..lib.delay import registered
+from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
+from ..lib.delay import delayed, registered
+from .folding import of_group
 
-__all__ = ["lane_addresses", "lane_masks", "lane_offsets", "lane_shifts"]
+__all__ = ["group_addresses", "lane_addresses", "lane_masks", "lane_offsets", "lane_shifts"]
 
 
 def _bank_bits(config):
@@ -27,19 +30,30 @@ def lane_shifts(m, config: Config, d, en, before, tail, vector, epilogue):
 
     With ``scaled`` they are those that a ``vector`` brings. True if such a vector isn't among the results.
     """
-    shifts = Signal.like(epilogue.shift) if config.normalises else epilogue.shift
+    group = getattr(epilogue, "group", None)
+    ones = []
     for lane in range(len(tail)):
         corner = tail[lane] & ~tail[lane + 1] if lane + 1 < len(tail) else tail[lane]
-        ones = d.ones & Mux(d.swap, before.last_out & corner, before.last_in)
+        ones.append(d.ones & Mux(d.swap, before.last_out & corner, before.last_in))
+    if group is not None and not config.normalises:  # a bit for each lane, and a shift for each of a group
+        plain, *s1_ones = (delayed(m, bit, 1, en) for bit in (before.plain, *ones))
+        for shift, here in zip(epilogue.shift, of_group(config, s1_ones, group), strict=True):
+            m.d.comb += shift.eq(Mux(plain, 0, Mux(here, d.shift_ones, d.shift)))
+        return 0
+    shifts = epilogue.shift
+    if config.normalises:
+        shifts = Signal(data.ArrayLayout(range(SHIFT_MIN, SHIFT_MAX + 1), len(tail)))
+    for lane, here in enumerate(ones):
         with m.If(en):
-            m.d.sync += shifts[lane].eq(Mux(before.plain, 0, Mux(ones, d.shift_ones, d.shift)))
+            m.d.sync += shifts[lane].eq(Mux(before.plain, 0, Mux(here, d.shift_ones, d.shift)))
     if not config.normalises:
         return 0
     scaled = Signal()  # a cycle after the descriptor, which is soon enough
     m.d.sync += scaled.eq(d.scaled)
-    m.d.comb += epilogue.shift.eq(shifts)
-    with m.If(scaled):
-        m.d.comb += [epilogue.shift[lane].eq(vector.shift[lane]) for lane in range(config.rows)]
+    brought = [Mux(scaled, vector.shift[lane], shifts[lane]) for lane in range(config.rows)]
+    of_lanes = brought + [shifts[lane] for lane in range(config.rows, len(tail))]
+    for shift, value in zip(epilogue.shift, of_group(config, of_lanes, group), strict=True):
+        m.d.comb += shift.eq(value)
     return scaled & vector.plain
 
 
@@ -68,3 +82,19 @@ def lane_addresses(m, config: Config, d, port, address, offsets, en=1):
             m.d.sync += place.eq(Cat((word + offset + carry)[: len(word)], d.half))
         m.d.comb += port.addr[lane].eq(place)
     registered(m, port.rot, bank, en)
+
+
+def group_addresses(m, config: Config, d, port, address, group, offsets):
+    """As :func:`lane_addresses`, for the lanes of a ``group`` alone, which is known a cycle before ``address``."""
+    bank, word = address[: _bank_bits(config)], address[_bank_bits(config) :]
+    width, lanes = config.epilogue_width, range(config.result_lanes)
+    for first in range(width):
+        offset, lane = Signal.like(offsets[0], name=f"offset{first}"), Signal(lanes, name=f"lane{first}")
+        m.d.sync += [
+            offset.eq(Array(offsets[first::width])[group]), lane.eq(Array(lanes[first::width])[group]),
+        ]  # fmt: skip
+        carry = (bank + lane) >> _bank_bits(config)
+        place = Signal.like(port.addr[first], name=f"place{first}", reset_less=True)
+        m.d.sync += place.eq(Cat((word + offset + carry)[: len(word)], d.half))
+        m.d.comb += [port.addr[each].eq(place) for each in lanes[first::width]]
+    registered(m, port.rot, bank)

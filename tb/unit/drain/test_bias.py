@@ -10,10 +10,10 @@ from bench import seeded, simulate
 N_READS = 200
 
 
-@pytest.mark.parametrize("cols", [4, 5, 15])
-def test_words_and_elements(cols):
+@pytest.mark.parametrize(("cols", "lanes"), [(4, 0), (5, 0), (15, 0), (5, 2)])
+def test_words_and_elements(cols, lanes):
     """Tiles of all lengths modulo a word: the next one begins at element 0 wherever the last one ended."""
-    config = replace(preset("tiny"), cols=cols)
+    config = replace(preset("tiny"), cols=cols, epilogue_lanes=lanes)
     rng = seeded(cols)
     dut = BiasMemory(config)
     width, n_words = config.acc_width, config.bias_elements // cols
@@ -43,11 +43,17 @@ def test_words_and_elements(cols):
             ctx.set(dut.r_word, word)
             ctx.set(dut.r_lane, lane)
             ctx.set(dut.r_serial, serial)
+            group = rng.randrange(config.folds(cols)) if lanes else 0
+            if lanes:
+                ctx.set(dut.r_group, group)
+            first, read = group * lanes, len(dut.o)
             none.append(rng.random() < 0.3)
             ctx.set(dut.r_none, none[-1])
-            asked.append([halves[half][word * cols + (lane if serial else n)] for n in range(cols)])
+            here = [lane] * read if serial else range(cols)[first : first + read]
+            asked.append([halves[half][word * cols + n] for n in here])
             if n >= dut.LATENCY:
-                assert list(ctx.get(dut.o)) == ([0] * cols if none[n - 1] else asked[n - dut.LATENCY])
+                wanted = [0 if none[n - 1] else value for value in asked[n - dut.LATENCY]]
+                assert list(ctx.get(dut.o))[: len(wanted)] == wanted
                 seen += 1
             await ctx.tick()
         return seen
