@@ -27,7 +27,7 @@ from .activation import Bound
 from .bias import BiasMemory
 from .epilogue import Epilogue, result_latency, sum_width
 from .folding import FoldedEpilogue, choose_sums, fold, of_group
-from .lanes import group_addresses, lane_addresses, lane_masks, lane_offsets, lane_shifts
+from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts, result_addresses
 from .reorganise import Reorganise
 from .walk import DrainWalk
 
@@ -152,12 +152,8 @@ class Drain(wiring.Component):
 
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
-        leaving = delayed(m, entering.address, latency - 1, reset=False)
-        if folds:
-            group = delayed(m, epilogue.group, latency - 2, reset=False)
-            group_addresses(m, config, d, self.c_write, leaving, group, offsets)
-        else:
-            lane_addresses(m, config, d, self.c_write, leaving, offsets)
+        group = epilogue.group if folds else None
+        result_addresses(m, config, d, self.c_write, entering.address, group, offsets, latency)
         for lane, operand in enumerate(epilogue.o):
             m.d.comb += self.c_write.data[lane].eq(operand)
         m.d.comb += [

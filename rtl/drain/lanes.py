@@ -8,7 +8,7 @@ from ...spec.numerics import SHIFT_MAX, SHIFT_MIN
 from ..lib.delay import delayed, registered
 from .folding import of_group
 
-__all__ = ["group_addresses", "lane_addresses", "lane_masks", "lane_offsets", "lane_shifts"]
+__all__ = ["lane_addresses", "lane_masks", "lane_offsets", "lane_shifts", "result_addresses"]
 
 
 def _bank_bits(config):
@@ -84,8 +84,13 @@ def lane_addresses(m, config: Config, d, port, address, offsets, en=1):
     registered(m, port.rot, bank, en)
 
 
-def group_addresses(m, config: Config, d, port, address, group, offsets):
-    """As :func:`lane_addresses`, for the lanes of a ``group`` alone, which is known a cycle before ``address``."""
+def result_addresses(m, config: Config, d, port, address, group, offsets, latency):
+    """Drive a port as :func:`lane_addresses`, ``latency`` cycles after a vector, or a ``group``, is at ``address``."""
+    address = delayed(m, address, latency - 1, reset=False)
+    if group is None:
+        lane_addresses(m, config, d, port, address, offsets)
+        return
+    group = delayed(m, group, latency - 2, reset=False)
     bank, word = address[: _bank_bits(config)], address[_bank_bits(config) :]
     width, lanes = config.epilogue_width, range(config.result_lanes)
     for first in range(width):
