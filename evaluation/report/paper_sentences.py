@@ -61,7 +61,7 @@ def legend(parts: Mapping[Part, Rows]) -> str:
             f"Where batch norm is the host's, the row is of a design whose accumulator has {NARROW} bits. It adds up"
             f" {most:,} values of a channel: not those of a batch of 32 in maps larger than {isqrt(most // 32)} x"
             f" {isqrt(most // 32)}, as with images of {side} pixels those of {side} and {side // 2} are. Batch norm of"
-            f" smaller maps is counted. With the {base.acc_width} bits of the other rows no batch norm is the host's."
+            f" smaller maps is counted. With {base.acc_width} bits no batch norm is the host's."
         )
     if any("†" in marks(rows.values(), batch) for (_, _, batch), rows in parts.items()):
         lines.append("† The batch is extrapolated from two smaller ones.")
