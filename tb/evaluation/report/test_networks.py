@@ -30,7 +30,11 @@ def test_rows_are_the_results(tmp_path):
     assert networks(tmp_path) == ""
     written(tmp_path, "models", "net-a", {f"{key}_net_a": value for key, value in FIGURES.items()}, design())
     text = networks(tmp_path)
-    assert "of 2 images or sentences" in " ".join(text.split()) and "preset `paper`" in text and "by kind of command" not in text
+    assert (
+        "of 2 images or sentences" in " ".join(text.split())
+        and "preset `paper`" in text
+        and "by kind of command" not in text
+    )
     assert rows_of(text)[2:] == [
         ["net-a", "3x16x8", "BP", "100.00 %", "99.99 %", "9 mul, 4 gelu, 3 add, 2 softmax, 2 others", "4,561,466",
          "3,040,430", "`c9e1f62455e4`"],
