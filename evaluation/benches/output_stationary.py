@@ -41,7 +41,7 @@ RESOURCES = {"xilinx": ("lut", "ff", "dsp48", "lutram"), "ecp5": ("lut", "ff", "
 
 
 def batches(name: str, dataflow: str, size: str, images: int) -> dict[str, float]:
-    """What a network's BP batch takes in a dataflow."""
+    """Cycles, utilisation and accesses of the accumulator of a network's BP batch in a dataflow."""
     sums = dataflow == OUTPUT_STATIONARY
     switches: dict[str, Any] = dict.fromkeys(SWITCHES, True)
     config = replace(preset(size), **switches, output_stationary=sums)

@@ -8,8 +8,8 @@ from adagp.evaluation.benches import eyeriss
 
 COMMITTED = Path(__file__).parents[3] / "results" / "eyeriss.json"
 PUBLISHED = {"alexnet": (2.66, 103.5, 115.3, 0.6874), "vgg16": (46.04, 3755.2, 4309.5, 0.318)}
-"""Of a batch: billions of products, milliseconds of processing and of all, the sums that the tables print; and what
-part of the peak this is."""
+"""Billions of products of a batch, milliseconds of processing and of all of it, as the tables print their sums; and the
+part of the peak."""
 
 
 def test_the_model_beside_the_chip(tmp_path, monkeypatch):
