@@ -86,11 +86,12 @@ class Case:
         })  # fmt: skip
 
 
+RATES = (0.0007, 0.002, 0.007, 0.02, 0.06)
 FEW = (UNDELAYED, "stale-early", DEEP, "stale-hybrid")
 CASES = {case.model: case for case in (
-    Case("lenet5", "fashion-mnist", "fashion", 28, 1, 2000, 6, (0.002, 0.007, 0.02)),
-    Case("small-vgg", "cifar10", "", 16, 3, 2000, 5, (0.002, 0.007, 0.02), FEW),
-    Case("resnet20", "cifar10", "", 16, 3, 1500, 4, (0.002, 0.007, 0.02), FEW),
+    Case("lenet5", "fashion-mnist", "fashion", 28, 1, 2000, 6, RATES),
+    Case("small-vgg", "cifar10", "", 16, 3, 2000, 5, RATES, FEW),
+    Case("resnet20", "cifar10", "", 16, 3, 1500, 4, RATES, FEW),
 )}  # fmt: skip
 """By network. Learning rates with momentum 0.9; the seed's own aren't known."""
 
@@ -199,7 +200,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", type=Path, required=True, metavar="FOLDER",
                         help="CIFAR-10's files, and in its folder fashion those of Fashion-MNIST")  # fmt: skip
     parser.add_argument("--networks", nargs="+", choices=CASES, default=list(CASES), help="default: all")
-    parser.add_argument("--seeds", type=at_least_one, default=3, help="reported (default: %(default)s)")
+    parser.add_argument("--seeds", type=at_least_one, default=5, help="reported (default: %(default)s)")
     parser.add_argument("-o", "--output", type=writable, default=FOLDER / "stale_weights.json")
     return parser
 
