@@ -1,24 +1,27 @@
-"""ADA-GP on pipelines of four simulated devices: writes ``results/pipelines.json``.
+"""ADA-GP on pipelines of four simulated devices: writes ``results/pipelines.json``, a part of it for each network.
 
 ``steps_*``: steps of a BP batch, and of a GP and a BP batch, in the paper's unit; four equal stages and micro-batches.
 The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it.
 
-All else is of a network in VGG's pattern on 16x16 images, in cycles of the simulated RTL. ``cycles_bp_*``: a batch on
-the baseline design, ``ada_*``: on the design with a predictor. ``speedup_*``: a pipeline without predictions over one
-device of the baseline design with the same micro-batches. ``gain_*``: ADA-GP over the same schedule without it, in the
-paper's phases of 90 epochs; ``total_*``: over one device without it. Names that end in ``_link`` are with messages that
-take time, those in ``_balanced`` with each kind of step equally long on all devices, as a perfect cut would have it.
-Runs of GP and BP batches are laid out from the cycles of a run's steps; that of two GP batches and a BP batch is also
-run. ``layout_error``: the largest part by which a run and its layout differ; steps' own cycles vary a little by batch.
+All else is of ``vgg-small`` on 16x16 images, or of VGG13 on 32x32 images (names begin with ``vgg13_``), in cycles of
+the simulated RTL. ``cycles_bp_*``: a batch on the baseline design, ``ada_*``: on the design with a predictor.
+``speedup_*``: a pipeline without predictions over one device of the baseline design with the same micro-batches.
+``gain_*``: ADA-GP over the same schedule without it, in the paper's phases of 90 epochs; ``total_*``: over one device
+without it. Names that end in ``_link`` are with messages that take time, those in ``_balanced`` with each kind of step
+equally long on all devices, as a perfect cut would have it. Runs of GP and BP batches are laid out from the cycles of a
+run's steps; that of two GP batches and a BP batch is also run. ``layout_error``: the largest part by which a run and
+its layout differ; steps' own cycles vary a little by batch. ``expected_gain_*_N``: the gain in batches of N images, as
+the cost model expects it; it has no overlap of the predictor's array with the main one.
 
-What is measured is kept in ``build/bench_pipelines``: a bench that was stopped goes on after it.
+What is measured is kept in ``build/bench_pipelines``: a bench that was stopped goes on after it. The results are
+written anew after each schedule, and have those that are done.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +38,7 @@ from ...host.console import writable
 from ...host.devices.simulated import SimDevice
 from ...host.pipelines.counts import Mix
 from ...host.pipelines.device_program import Staged
+from ...host.pipelines.expected import expected
 from ...host.pipelines.job import pipeline_sources
 from ...host.pipelines.schedules import CHUNKS
 from ...host.pipelines.staged_network import Link, StagedNetwork, staged_of
@@ -45,18 +49,41 @@ from ...host.training.models import build_model
 from ...host.training.settings import TrainSettings
 from ...spec.phases import PHASE_NAMES
 from ..instruments.pipeline_steps import UNITS, Steps, balanced_steps, laid, mean_cycles, ran_batches, shares
-from ..instruments.results import FOLDER, write_results
+from ..instruments.results import FOLDER, merge_results
 
-__all__ = ["DEVICES", "LINK", "MIX", "SCHEDULES", "SETTINGS", "SHAPE", "main"]
+__all__ = ["CASES", "DEVICES", "LINK", "MIX", "SCHEDULES", "Case", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.pipelines"
 WORK = Path("build/bench_pipelines")
 SCHEDULES = ("gpipe", "1f1b", "chimera", "zb-h1")
-DEVICES, CLASSES, SHAPE = 4, 10, (3, 16, 16)
-SETTINGS = TrainSettings(model="vgg-small", preset="tiny", batch=4, micro_batches=4, seed=1)
+DEVICES, CLASSES = 4, 10
 VARIANT = "max"
 IDEAL, LINK = Link(), Link(latency=200, bytes_per_cycle=4)
 MIX = Mix(paper.EPOCHS, paper.WARMUP_EPOCHS, paper.PHASES)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network whose cycles are measured; names of its figures begin with ``prefix``.
+
+    ``schedules``: in the order in which they run; ``larger``: batches for which the cost model tells what to expect.
+    """
+
+    settings: TrainSettings
+    shape: tuple[int, int, int]
+    prefix: str = ""
+    schedules: tuple[str, ...] = SCHEDULES
+    larger: tuple[int, ...] = ()
+
+
+CASES = {
+    "vgg-small": Case(TrainSettings(model="vgg-small", preset="tiny", batch=4, micro_batches=4, seed=1), (3, 16, 16)),
+    "vgg13": Case(
+        TrainSettings(model="vgg13", preset="paper", batch=16, micro_batches=4, seed=1), (3, 32, 32), "vgg13_",
+        ("gpipe", "chimera", "1f1b", "zb-h1"), (16, 32, 64, 128),
+    ),
+}  # fmt: skip
+"""Parts of the results. Steps are counted in the first one."""
 
 
 def equal_stages(classes: int) -> nn.Module:
@@ -78,10 +105,10 @@ def kept(name: str, settings: TrainSettings, measure: Callable[[], dict]) -> dic
     return found
 
 
-def on_one_device(settings: TrainSettings) -> dict[str, int]:
+def on_one_device(settings: TrainSettings, shape: tuple[int, ...]) -> dict[str, int]:
     """Cycles of a batch by phase on one device."""
     draw = np.random.default_rng(settings.seed)
-    x_NCHW = draw.random((2 * settings.batch, *SHAPE), np.float32)
+    x_NCHW = draw.random((2 * settings.batch, *shape), np.float32)
     y_N = draw.integers(0, CLASSES, 2 * settings.batch)
     dataset = Dataset("random", x_NCHW, y_N, x_NCHW[:1], y_N[:1], CLASSES)
     found = one_device_cycles(settings, "sim", dataset)
@@ -155,37 +182,64 @@ def counted(settings: TrainSettings) -> Iterator[tuple[str, float]]:
 def main() -> None:
     """Entry point of ``nox -s bench_pipelines``."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--networks", nargs="+", choices=CASES, default=list(CASES), help="default: all")
     parser.add_argument("--output", type=writable, default=FOLDER / "pipelines.json")
     arguments = parser.parse_args()
-    source, ada = commit(), replace(SETTINGS, variant=VARIANT)
     WORK.mkdir(parents=True, exist_ok=True)
-    figures: dict[str, float] = dict(counted(ada))
-    both = SETTINGS, ada
-    alone = {each.variant: kept(f"one-{each.variant}-{SHAPE[1]}", each, partial(on_one_device, each)) for each in both}
-    one, ada_one = alone["baseline"]["warmup"], alone[VARIANT]
-    spent = (1 - MIX.share) * ada_one["bp"] + MIX.share * ada_one["gp"]
-    figures |= {
-        "cycles_bp_one": one, "ada_bp_one": ada_one["bp"], "ada_gp_one": ada_one["gp"], "gain_one": float(one / spent),
-    }  # fmt: skip
-    module = build_model(SETTINGS.model, SHAPE, CLASSES, SETTINGS.seed)
-    details: dict[str, object] = {"one_device": alone, "link": vars(LINK), "settings": SETTINGS.to_dict()}
-    errors = []
-    for schedule in SCHEDULES:
+    for name in arguments.networks:
+        measure(name, arguments.output, commit())
+
+
+def measure(name: str, path: Path, source: str) -> None:
+    """Measure a case, and write its part of the results after each schedule; one device with ADA-GP comes last."""
+    case = CASES[name]
+    settings, shape, prefix = case.settings, case.shape, case.prefix
+    both = settings, replace(settings, variant=VARIANT)
+    module = build_model(settings.model, shape, CLASSES, settings.seed)
+    figures: dict[str, float] = dict(counted(both[1])) if case is next(iter(CASES.values())) else {}
+    figures |= {f"{prefix}{figure}": value for figure, value in expectations(case, module)}
+    alone = {"baseline": kept(f"one-baseline-{shape[1]}", settings, partial(on_one_device, settings, shape))}
+    figures[f"{prefix}cycles_bp_one"] = one = alone["baseline"]["warmup"]
+    details: dict[str, object] = {"one_device": alone, "link": vars(LINK), "settings": settings.to_dict()}
+    origin = provenance(f"{COMMAND} --networks {name}", both[1].config, settings.seed, source)
+    error = f"{prefix}layout_error"
+    for schedule in case.schedules:
         runs, plans = {}, {}
-        for settings in both:
-            variant, measure = settings.variant, partial(pipelined, settings, schedule, module, SHAPE)
-            record = kept(f"{schedule}-{variant}-{SHAPE[1]}", settings, measure)
+        for each in both:
+            variant = each.variant
+            record = kept(f"{schedule}-{variant}-{shape[1]}", each, partial(pipelined, each, schedule, module, shape))
             runs[variant] = steps_of(record)
-            plans[variant] = laid_out(settings, schedule, module, SHAPE)
-            sequence = [runs[variant][name] for name in (["gp", "gp", "bp"] if settings.predicts else ["bp"])]
-            errors.append(abs(laid(plans[variant], sequence, IDEAL) / record["cycles"] - 1))
+            plans[variant] = laid_out(each, schedule, module, shape)
+            sequence = [runs[variant][phase] for phase in (["gp", "gp", "bp"] if each.predicts else ["bp"])]
+            differs = abs(laid(plans[variant], sequence, IDEAL) / record["cycles"] - 1)
+            figures[error] = max(figures.get(error, 0.0), differs)
             details[f"{schedule} {variant}"] = record
-        figures |= dict(of_schedule(schedule.replace("-", "_"), plans, runs, one))
-        print(f"{schedule} done", flush=True)
-    figures["layout_error"] = max(errors)
-    write_results(arguments.output, figures, details, provenance(COMMAND, ada.config, SETTINGS.seed, source))
-    for name, value in figures.items():
-        print(f"{name}: {value:,.6g}")
+        found = of_schedule(schedule.replace("-", "_"), plans, runs, one)
+        figures |= {f"{prefix}{figure}": value for figure, value in found}
+        merge_results(path, name, figures, details, origin)
+        print(f"{name}: {schedule} done", flush=True)
+    alone[VARIANT] = ada = kept(f"one-{VARIANT}-{shape[1]}", both[1], partial(on_one_device, both[1], shape))
+    figures |= {f"{prefix}ada_{phase}_one": ada[phase] for phase in ("bp", "gp")}
+    figures[f"{prefix}gain_one"] = float(one / ((1 - MIX.share) * ada["bp"] + MIX.share * ada["gp"]))
+    merge_results(path, name, figures, details, origin)
+    for figure, value in figures.items():
+        print(f"{figure}: {value:,.6g}")
+
+
+def expectations(case: Case, module: nn.Module) -> Iterator[tuple[str, float]]:
+    """Gains of ADA-GP in larger batches by the cost model."""
+    share = float(MIX.share)
+    for batch in case.larger:
+        for schedule in case.schedules:
+            plain, ada = (
+                expected(laid_out(replace(case.settings, batch=batch, variant=variant), schedule, module, case.shape),
+                         IDEAL)
+                for variant in ("baseline", VARIANT)
+            )  # fmt: skip
+            mixed = (1 - share) * ada.cycles + share * ada.gp_cycles
+            yield f"expected_gain_{schedule.replace('-', '_')}_{batch}", plain.cycles / mixed
+        mixed = (1 - share) * ada.one_device_cycles + share * ada.gp_one_device_cycles
+        yield f"expected_gain_one_{batch}", plain.one_device_cycles / mixed
 
 
 def of_schedule(name: str, plans: dict, runs: dict[str, dict[str, Steps]], one: int) -> Iterator[tuple[str, float]]:

@@ -9,13 +9,14 @@ from textwrap import fill
 from ...algorithm import paper_numbers as paper
 from ...host.pipelines.counts import formula
 from ...host.pipelines.schedules import SCHEDULES as KINDS
-from ..benches.pipelines import LINK, MIX, SCHEDULES, SETTINGS, SHAPE
+from ..benches.pipelines import CASES, LINK, MIX, SCHEDULES
 from .figures import RESULTS
 from .provenance import details, fold, session
 from .reference import table
 
 __all__ = ["measured"]
 
+SETTINGS, SHAPE = CASES["vgg-small"].settings, CASES["vgg-small"].shape
 ENDS = {"": "as measured", "_link": "links", "_balanced": "equal stages"}
 """Titles of what figures suppose, by the ends of their names."""
 
