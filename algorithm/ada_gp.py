@@ -53,6 +53,9 @@ class AdaGP:
     scaler: a GradScaler, if the caller's autocast needs one
     weights_at_once: in GP batches the predictor works on so many weights together; 1 as in the paper, more are fewer
         and larger pieces of work
+    predictor_every: the predictor learns, and predictions are measured, in every so many-th batch with true gradients,
+        the first included; the others are plain batches of backpropagation
+    gp_momentum: ``update``, or ``keep``: a GP batch's step has no momentum, and leaves what SGD keeps as it is
     seed: of the predictor's first weights, and of random signs
 
     Raises
@@ -69,17 +72,19 @@ class AdaGP:
     def __init__(
         self, network: nn.Module, optimizer: torch.optim.Optimizer, schedule: Schedule = PAPER, *,
         predictor: PredictorSettings | None = None, source: str = "predicted", gate: float | None = None,
-        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, weights_at_once: int = 1, seed: int = 0,
+        metrics: bool = True, scaler: torch.amp.GradScaler | None = None, weights_at_once: int = 1,
+        predictor_every: int = 1, gp_momentum: str = "update", seed: int = 0,
     ):  # fmt: skip
         check_supported(network, optimizer)
-        if not isinstance(weights_at_once, SupportsIndex) or weights_at_once < 1:
-            raise ValueError(f"weights_at_once is {weights_at_once!r}, and must be a whole number of at least 1")
+        for name, value in (("weights_at_once", weights_at_once), ("predictor_every", predictor_every)):
+            if not isinstance(value, SupportsIndex) or value < 1:
+                raise ValueError(f"{name} is {value!r}, and must be a whole number of at least 1")
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule is {schedule!r}, and must be what adagp.schedule makes")
         if gate is not None and not (isinstance(gate, SupportsFloat) and -1 <= gate <= 1):
             raise ValueError(f"gate is {gate!r}, and a cosine is between -1 and 1")
         self._network, self.optimizer, self._position = network, optimizer, Position(schedule)
-        self._updates, self._scaler = Updates(optimizer), scaler
+        self._updates, self._scaler = Updates(optimizer, gp_momentum), scaler
         trained = self._updates.trained()
         if trained.isdisjoint(network.parameters()):
             raise ValueError("the optimizer has none of the network's parameters")
@@ -102,6 +107,7 @@ class AdaGP:
         self._recorder = Recorder(weights, settings.windows, group)
         self._weights_at_once = weights_at_once
         self._teaches = self.source.predicts or metrics or gate is not None
+        self._every, self._true_batches = predictor_every, 0
         self._idle: set[str] = set()  # weights that the last BP batch had no gradient for
         self.phase = Phase.WARMUP
         """Phase of the last batch."""
@@ -142,8 +148,13 @@ class AdaGP:
         phase = self._position.next(gate_open)
         loss = None if phase is Phase.GP and self.source.kind == "skip" else self._batch(phase, compute, clip)
         self._position.advance(gate_open)
+        self._true_batches += phase is not Phase.GP
         self.phase = phase
         return loss
+
+    def _learns(self, phase: Phase) -> bool:
+        """True if the predictor learns from the next batch, which is in ``phase``."""
+        return self._teaches and phase is not Phase.GP and self._true_batches % self._every == 0
 
     def _batch(self, phase, compute, clip):
         return self._predict(compute, clip) if phase is Phase.GP else self._backpropagate(compute, clip, phase)
@@ -176,7 +187,7 @@ class AdaGP:
     def _backpropagate(self, compute, clip, phase):
         self.optimizer.zero_grad(set_to_none=True)
         self._network.zero_grad(set_to_none=True)  # also what the optimizer hasn't, or it would sum up over batches
-        with self._recorder.recording(self._teaches) as outputs:
+        with self._recorder.recording(self._learns(phase)) as outputs:
             loss = _loss_of(compute)
         with backward(loss, self._scaler, self.optimizer):
             if clip:
@@ -196,7 +207,7 @@ class AdaGP:
         used = {name: self._weights[name].weight.grad for name in self.predicted if name in outputs}
         true = {name: gradient.float().flatten(1) for name, gradient in used.items() if gradient is not None}
         self._idle = {name for name, gradient in used.items() if gradient is None}
-        if not (self._teaches or self.source.keeps):
+        if not (self._learns(phase) or self.source.keeps):
             return
         seen = {name: output for name in true if (output := outputs[name]) is not None}
         bad = self._checks and not_finite({**{f"gradients of {name}": gradient for name, gradient in true.items()},
@@ -223,7 +234,7 @@ class AdaGP:
             "shapes": self._shapes(), "settings": asdict(self.predictor.settings),
             "predictor": self.predictor.state_dict(), "idle": sorted(self._idle),
             "generator": self._generator.get_state(), "source": (self.source.kind, dict(self.source.kept)),
-            "position": self._position.state(), **self._teacher.state_dict(),
+            "position": self._position.state(), "true_batches": self._true_batches, **self._teacher.state_dict(),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
@@ -248,6 +259,7 @@ class AdaGP:
         device = self.predictor.scales.device
         self.source.kept = {name: gradient.to(device, copy=True) for name, gradient in kept.items()}
         self._position.go_to(state["position"])
+        self._true_batches = state.get("true_batches", 0)  # earlier versions kept none, and learnt from all
         self._idle = set(state["idle"])
 
     def close(self) -> None:

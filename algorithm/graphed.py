@@ -1,5 +1,6 @@
 """ADA-GP on a GPU whose batches are CUDA graphs: what the host would send piece by piece is replayed at once."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -56,8 +57,8 @@ class GraphedAdaGP(AdaGP):
         super().__init__(network, optimizer, schedule, source=source, metrics=False, **options)
         self._need_device()
         self._teacher.stay_on_device()
-        self._runs: dict[bool, int] = {True: 0, False: 0}
-        self._recorded: dict[bool, tuple[tuple, Callable[[], Tensor]]] = {}
+        self._runs = Counter[tuple[bool, bool]]()  # by kind: a GP batch, one that the predictor learns from
+        self._recorded: dict[tuple[bool, bool], tuple[tuple, Callable[[], Tensor]]] = {}
 
     def _need_device(self) -> None:
         place = self.predictor.scales.device
@@ -66,16 +67,16 @@ class GraphedAdaGP(AdaGP):
         self._stream = torch.cuda.Stream(place)
 
     def _batch(self, phase, compute, clip):
-        gp = phase is Phase.GP
-        self._runs[gp] += 1
-        if self._runs[gp] <= WARM:
+        kind = phase is Phase.GP, self._learns(phase)
+        self._runs[kind] += 1
+        if self._runs[kind] <= WARM:
             return self._beside(lambda: super(GraphedAdaGP, self)._batch(phase, compute, clip))
         rates = tuple(group["lr"] for group in self.optimizer.param_groups)
-        if gp not in self._recorded or self._recorded[gp][0] != rates:
-            self._recorded.pop(gp, None)
+        if kind not in self._recorded or self._recorded[kind][0] != rates:
+            self._recorded.pop(kind, None)
             replay = self._record(lambda: super(GraphedAdaGP, self)._batch(phase, compute, clip))
-            self._recorded[gp] = rates, replay
-        return self._recorded[gp][1]()
+            self._recorded[kind] = rates, replay
+        return self._recorded[kind][1]()
 
     def _beside(self, run: Callable[[], Tensor]) -> Tensor:
         """Run on the stream that graphs are recorded on."""
@@ -104,4 +105,4 @@ class GraphedAdaGP(AdaGP):
         groups = [{**group, "capturable": True} for group in adam["param_groups"]]
         super().load_state_dict({**state, "optimizer": {**adam, "param_groups": groups}})
         self._recorded.clear()
-        self._runs = {True: 0, False: 0}
+        self._runs.clear()

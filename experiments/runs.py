@@ -150,7 +150,8 @@ class _Training:
             return Dni(self.network, self.optimizer, table, self.data.n_classes, seed=run.seed)
         return AdaGP(
             self.network, self.optimizer, table, predictor=method.predictor, source=method.source, gate=method.gate,
-            metrics=method.source in PREDICTING, scaler=self.scaler, seed=run.seed,
+            metrics=method.source in PREDICTING, scaler=self.scaler, predictor_every=method.every,
+            gp_momentum=method.gp_momentum, seed=run.seed,
         )  # fmt: skip
 
     def _batches(self, epoch: int, shuffle: bool = True) -> Batches:
@@ -247,5 +248,7 @@ class _Training:
 def _macs(costs: BatchCosts, method: Method, phases: dict[str, int]) -> int:
     if not method.entries:
         return costs.bp * sum(phases.values())
-    source = method.source
-    return sum(costs.of(phase, source) * count for phase, count in phases.items())
+    whole = sum(costs.of(phase, method.source) * count for phase, count in phases.items())
+    true = sum(count for phase, count in phases.items() if phase != "gp")
+    untaught = true - -(-true // method.every)
+    return whole - untaught * (costs.of("bp", method.source) - costs.bp)

@@ -4,7 +4,9 @@ from dataclasses import dataclass, replace
 
 from .commands import Phase
 
-__all__ = ["ENTRIES", "PREDICTING", "SOURCES", "Entry", "Schedule", "State", "Threshold", "following"]
+__all__ = [
+    "ENTRIES", "GP_MOMENTUM", "KEEP", "PREDICTING", "SOURCES", "Entry", "Schedule", "State", "Threshold", "following",
+]  # fmt: skip
 
 ENTRIES = 8
 """Most entries of a schedule."""
@@ -15,6 +17,11 @@ SOURCES = ("predicted", "random", "zero", "last", "mean", "skip")
 ``skip``: the batch isn't run at all."""
 PREDICTING = SOURCES[:2]
 """The sources with a predictor."""
+
+KEEP = "keep"
+"""GP batches step without momentum, and leave it as it is."""
+GP_MOMENTUM = ("update", KEEP)
+"""What GP batches do with momentum; ``update``: as BP batches."""
 
 Threshold = tuple[int, int]
 """Least squared cosine of a prediction: unsigned mantissa of 16 bits and exponent of 8."""

@@ -17,7 +17,7 @@ from ...host.training.data import Dataset
 from ...host.training.settings import TrainSettings
 from ...host.training.sources import training_sources
 from ...spec.presets import preset
-from ...spec.schedule import SOURCES
+from ...spec.schedule import KEEP, SOURCES
 from ..instruments.batch_cycles import batch_cycles
 
 __all__ = ["HALF", "PLAIN", "SIMULATED", "cycles_of", "measured", "settings_of"]
@@ -65,9 +65,12 @@ def measured(regime: Regime, source: str, n_classes: int, work: Path, seen: Seen
 
 
 def cycles_of(outcome: dict, by_source: dict[str, dict[str, int]]) -> int | None:
-    """Cycles of all batches of a run, from those of a batch by source and phase; None if its source wasn't measured."""
+    """Cycles of all batches of a run, from those of a batch by source and phase; None if its source wasn't measured.
+
+    Nor were batches in which the predictor doesn't learn, or momentum is kept.
+    """
     method = METHODS[outcome["run"]["method"]]
     cycles = by_source.get(method.source if method.entries else PLAIN)
-    if cycles is None:
+    if cycles is None or method.every > 1 or method.gp_momentum == KEEP:
         return None
     return sum(count * cycles[phase] for phase, count in outcome["batches"].items() if count)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...algorithm import PredictorSettings, schedule
 from ...algorithm.paper_numbers import EPOCHS, PHASES, WARMUP_EPOCHS
 from ...algorithm.schedules import Position, phase_name
-from ...spec.schedule import Schedule
+from ...spec.schedule import KEEP, Schedule
 from .ideas import IDEAS
 
 __all__ = ["ALL_METHODS", "METHODS", "PLAIN", "STALE_METHODS", "Method", "Pipelining"]
@@ -34,6 +34,7 @@ class Method:
 
     ``source``: of gradients in GP batches, of :data:`adagp.spec.schedule.SOURCES`, "dni", or one of :mod:`.ideas`.
     ``raw``: the predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
+    ``every``, ``gp_momentum``: as ``predictor_every`` and ``gp_momentum`` of :class:`adagp.AdaGP`.
     ``pipelining``: in place of these, with source "stale".
     """
 
@@ -43,6 +44,8 @@ class Method:
     entries: str | tuple[tuple[int, int, int], ...] = ()
     raw: bool = False
     gate: float | None = None
+    every: int = 1
+    gp_momentum: str = "update"
     pipelining: Pipelining | None = None
 
     @property
@@ -86,6 +89,9 @@ METHODS = {method.name: method for method in (
     Method("ada-gp-1:1", entries=_EVEN),
     Method("ada-gp-raw", entries="paper", raw=True),
     Method("ada-gp-gated", entries="paper", gate=0.1),
+    Method("ada-gp-every-4", entries="paper", every=4),
+    Method("ada-gp-keep", entries="paper", gp_momentum=KEEP),
+    Method("ada-gp-every-4-keep", entries="paper", every=4, gp_momentum=KEEP),
     *(Method(f"{source}-1:1", source=source, entries=_EVEN)
       for source in ("random", "zero", "last", "mean", "skip", "dni", *IDEAS)),
     Method("skip", source="skip", entries="paper"),

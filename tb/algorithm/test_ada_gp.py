@@ -160,6 +160,49 @@ def test_phases_are_the_machine_s(table):
     assert (Phase.GP in seen) is bool(table.entries and table.entries[0].gp)
 
 
+def test_the_predictor_learns_in_every_third_batch_with_true_gradients():
+    """Warm-up's included, GP batches not counted; a run that goes on from a state counts on."""
+    network, batches = conv_network(), image_batches(12)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    ada = AdaGP(network, optimizer, schedule(1, (1, 1, 1)), predictor_every=3)
+    learned, true = [], []
+    for number, batch in enumerate(batches):
+        if number == 4:
+            ada.end_epoch()
+        if number == 7:
+            state = copy.deepcopy(ada.state_dict())
+            ada.close()
+            ada = AdaGP(network, optimizer, schedule(1, (1, 1, 1)), predictor_every=3)
+            ada.load_state_dict(state)
+        before = weights_of(ada.predictor)
+        step(ada, network, batch)
+        if ada.phase is not Phase.GP:
+            true.append(number)
+        if not all(torch.equal(before[key], value) for key, value in ada.predictor.state_dict().items()):
+            learned.append(number)
+    assert learned == true[::3] == [0, 3, 9]
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_gp_batches_can_leave_momentum_as_it_is(nesterov):
+    """Their step is one of SGD without momentum, decay included."""
+    network, batches = conv_network(), image_batches(2)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=1e-2, nesterov=nesterov)
+    ada = AdaGP(network, optimizer, schedule(1, (1, 1, 0)), gp_momentum="keep")
+    for _ in ada.epoch(range(1)):
+        step(ada, network, batches[0])
+    plain = copy.deepcopy(network)
+    other = AdaGP(plain, torch.optim.SGD(plain.parameters(), 0.1, weight_decay=1e-2), GP_ONLY)
+    other.predictor.load_state_dict(ada.predictor.state_dict())
+    momenta = {p: optimizer.state[p]["momentum_buffer"].clone() for p in network.parameters()}
+    step(ada, network, batches[1])
+    step(other, plain, batches[1])
+    assert ada.phase is other.phase is Phase.GP and optimizer.param_groups[0]["momentum"] == 0.9
+    assert all(torch.equal(optimizer.state[p]["momentum_buffer"], value) for p, value in momenta.items())
+    for name, value in plain.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value), name
+
+
 def test_an_epoch_left_goes_on():
     network = nn.Linear(2, 2)
     ada = AdaGP(network, torch.optim.SGD(network.parameters(), 0.1), schedule(1, (1, 1, 1)))

@@ -48,6 +48,12 @@ def test_refusals():
             ValueError, match=f"weights_at_once is {number!r}, and must be a whole number of at least 1"
         ):
             AdaGP(plain, optimizer, weights_at_once=number)
+    with pytest.raises(ValueError, match="predictor_every is 0, and must be a whole number of at least 1"):
+        AdaGP(plain, optimizer, predictor_every=0)
+    with pytest.raises(ValueError, match="gp_momentum is 'no', and must be one of update, keep"):
+        AdaGP(plain, optimizer, gp_momentum="no")
+    with pytest.raises(ValueError, match="gp_momentum is 'keep', which is for SGD, not for Adam"):
+        AdaGP(plain, torch.optim.Adam(plain.parameters()), gp_momentum="keep")
     with pytest.raises(ValueError, match=r"gate is 'x', and a cosine"):
         AdaGP(plain, optimizer, gate="x")
     with pytest.raises(TypeError, match=r"network is of type SGD, and must be an nn\.Module"):

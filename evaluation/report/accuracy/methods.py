@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ....algorithm.paper_numbers import EPOCHS, PHASES, WARMUP_EPOCHS
 from ....experiments.methods.ideas import IDEAS
 from ....experiments.methods.methods import METHODS, Method
+from ....spec.schedule import KEEP
 from ..reference import table
 
 __all__ = ["legend"]
@@ -28,7 +29,9 @@ def _gradients(method: Method) -> str:
         return f"plain training for {method.share:.0%} of the epochs, rounded to whole ones"
     raw = ", with the paper's predictor as it is: its targets not normalised" * method.raw
     gate = "" if method.gate is None else f", only while most had a cosine of {method.gate:g} at least"
-    return GRADIENTS[method.source] + raw + gate
+    every = "" if method.every == 1 else f"; the predictor learns in one of {method.every} batches with true gradients"
+    kept = "; the step is without momentum, which stays as it is" * (method.gp_momentum == KEEP)
+    return GRADIENTS[method.source] + raw + gate + every + kept
 
 
 def legend(names: Iterable[str]) -> str:

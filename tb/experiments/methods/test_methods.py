@@ -14,7 +14,7 @@ from adagp.experiments.methods.dni import HIDDEN, Dni
 from adagp.experiments.methods.ideas import IDEAS
 from adagp.experiments.methods.methods import ALL_METHODS, METHODS, Method
 from adagp.experiments.regimes import REGIMES
-from adagp.experiments.runs import Run, execute
+from adagp.experiments.runs import Run, _macs, execute
 from adagp.experiments.tasks import CLASSIFICATION
 from adagp.experiments.workers import data_of
 from adagp.spec.commands import Phase
@@ -59,6 +59,13 @@ def test_schedules():
     assert METHODS["bp-0.4"].planned(4, 3) == {"warmup": 12}
     assert METHODS["half-1:0"].planned(18, 3) == {"warmup": 6, "gp": 48}
     assert METHODS["ada-gp-gated"].planned(18, 3) == {"warmup": 6, "bp": 48}
+
+
+def test_costs_of_a_predictor_that_learns_seldom():
+    costs = batch_costs(nn.Sequential(nn.Linear(4, 3)), lambda net: net(torch.zeros(2, 4)), PredictorSettings())
+    phases, learning = {"warmup": 3, "bp": 4, "gp": 5}, costs.predict + costs.learn
+    every, seldom = (_macs(costs, METHODS[name], phases) for name in ("ada-gp", "ada-gp-every-4"))
+    assert every - seldom == 5 * learning > 0, "two of the seven batches with true gradients teach"
 
 
 def dni(seed=0):
