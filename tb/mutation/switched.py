@@ -4,7 +4,7 @@ import random
 from functools import partial
 
 from adagp.sim import IDEAL
-from adagp.spec.commands import Opcode
+from adagp.spec.commands import CMode, Opcode
 from adagp.spec.numerics import SHIFT_MIN
 
 from ..robustness.campaign import random_numbers
@@ -45,6 +45,25 @@ def maxima(open_device: Open) -> Observations:
     yield from _run(made, open_device(memory_bytes=MEMORY, part=IDEAL), False)
 
 
+def bounds(open_device: Open) -> Observations:
+    """Gradients masked by outputs that are at their bound or next to it, for bounds that tell each bit."""
+    made = NormProgram(SWITCHED, random.Random(SEED))
+    lanes, pixels = SWITCHED.cols, 3
+    layer = {"n": pixels, "q": lanes, "nb": pixels, "qb": lanes, "track": 1, "c_mode": CMode.MASK}
+    layer |= dict.fromkeys(("c", "h", "w", "r", "s", "oh", "ow", "stride", "yb", "cb"), 1)
+    x, x_id = made.tensor([1 << 7] * pixels, 0)
+    filters, w_id = made.tensor([(1 << 7, 0)] * lanes, 0)
+    for bit in range(SWITCHED.operand_width - 1):
+        for bound in (1 << 14 | 1 << bit, 0x7FFE & ~(1 << bit)):
+            outputs, c_id = made.tensor([[bound + near] * lanes for near in (-1, 0, 1)], 0)
+            y, y_id = made.tensor([[5] * lanes] * pixels, 0)
+            made.add(
+                Opcode.FORWARD, **layer, a_addr=x, a_id=x_id, b_addr=filters, b_id=w_id, c_addr=outputs, c_id=c_id,
+                out_addr=y, out_id=y_id, bound_mantissa=bound, bound_exponent=0,
+            )  # fmt: skip
+    yield from _run(made, open_device(memory_bytes=MEMORY, part=IDEAL), False)
+
+
 def close(open_device: Open) -> Observations:
     """Pools whose taps differ by little."""
     made = RandomProgram(SWITCHED, random.Random(SEED))
@@ -76,6 +95,7 @@ def _stage(name, run, **more):
 STAGES = [
     *(_stage(f"{name} {seed}", partial(program, name, seed)) for seed in SEEDS for name in (NORM, *DRAWS)),
     _stage("maxima", maxima),
+    _stage("bounds", bounds),
     _stage("close", close),
     _stage("malformed", malformed, golden=False),
 ]
