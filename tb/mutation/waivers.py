@@ -46,11 +46,12 @@ PREDICTING_ARGUED = {
 """Waivers of the blocks that only predicting designs have."""
 
 SWITCHED_ARGUED = {
-    "-mode const0 -module Dropout.hash -cell $auto$simple.cc:236:combine_resets$141 -port A -portbit 1":
-        ("7edb0d791fe2f80c1547d366",
-         "rtl/lib/hash.py, r: rst no longer makes it 0. After rst the hash goes on, and made comes or stays. But its "
-         "only reader, load in rtl/compute/dropout.py, needs making, which rst makes 0. making comes only with the "
-         "hash's start, after which r is 0 too"),
+    "-mode const0 -module ChannelConstants -cell $432 -port A -portbit 16":
+        ("33e69d00abe6f03eafd8f946",
+         "rtl/norm/forward_steps.py, epsilon_exponent - place before EPSILON_LEFT is taken away. The first has 8 bits, "
+         "the other is twice an exponent of 8 bits, or a running variance's of 16, less 16. So the difference is below "
+         "2^16, and bit 16 is 0 unless it is negative. Then it stays negative without that bit, as bit 17 is the sign "
+         "too, and cut is 0 however negative it is"),
     "-mode const0 -module ChannelConstants.root -cell $20 -port B -portbit 25":
         ("6eda0c688fef5f6935213ea3",
          "rtl/lib/square_root.py, bit 23 of the root so far, of 24 bits: a root that is taken has 23 bits before its "
