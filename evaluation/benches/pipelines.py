@@ -79,8 +79,8 @@ class Case:
 CASES = {
     "vgg-small": Case(TrainSettings(model="vgg-small", preset="tiny", batch=4, micro_batches=4, seed=1), (3, 16, 16)),
     "vgg13": Case(
-        TrainSettings(model="vgg13", preset="paper", batch=16, micro_batches=4, seed=1), (3, 32, 32), "vgg13_",
-        ("gpipe", "chimera", "1f1b", "zb-h1"), (16, 32, 64, 128),
+        TrainSettings(model="vgg13", preset="paper", batch=8, micro_batches=4, seed=1), (3, 32, 32), "vgg13_",
+        ("gpipe", "chimera", "1f1b", "zb-h1"), (8, 16, 32, 64, 128),
     ),
 }  # fmt: skip
 """Parts of the results. Steps are counted in the first one."""

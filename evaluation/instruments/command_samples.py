@@ -1,7 +1,7 @@
 """Commands drawn from networks' batches by strata, kept in a file, and run alone on the estimator or the simulated RTL.
 
-A command's cycles don't depend on its data (batch norm's constants but for a few), so a sample needs no network: its
-operands are random numbers.
+A command's cycles don't depend on its data, but for batch norm's constants. So a sample needs no network: its operands
+are random numbers, and batch norm's tables are those of random numbers.
 """
 
 import json
@@ -26,6 +26,7 @@ from ...spec.opcodes import COMPUTE, DEPTHWISE, GEMMS, NORMS, UPDATES
 from ...spec.operands import WAITS, operands
 from ...spec.phases import WARMUP
 from .estimates import PREDICTOR_RATE, RATES
+from .norm_samples import norm_exponents, norm_operands
 
 __all__ = [
     "Sample", "estimated_alone", "filled", "needs_switches", "program_of", "read_samples", "sampled", "stratum",
@@ -109,8 +110,15 @@ def filled(device: Device, sample: Sample, seed: int) -> None:
     if device.config.predicts:
         set_adam(device, PREDICTOR_RATE)
     device.set_regions([(0, device.config.dram.capacity_bytes)])  # where it may write
-    for operand in operands(sample.command, device.config).values():
+    command = sample.command
+    places = operands(command, device.config)
+    for operand in places.values():
         device.write(operand.address, draw.integers(-LARGEST, LARGEST + 1, operand.n_bytes // 2).astype(np.int16))
+    if command.opcode in NORMS:
+        for name, table in norm_operands(command, draw).items():
+            device.write(places[name].address, table)
+        for tensor, exponent in norm_exponents(command).items():
+            device.set_exponents(tensor, exponent)
 
 
 def sampled(

@@ -2,9 +2,9 @@
 
 from amaranth import Assert, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from ..lib.block_queue import BlockQueue
 from ..lib.delay import delayed
 from ..lib.interfaces import QualityLayout
 from .cosine import Cosine, ThresholdLayout
@@ -53,7 +53,7 @@ class Gate(wiring.Component):
         m = Module()
         arrived = Signal()  # a quality is on its way to the queue
         arrival = delayed(m, self.quality, 1, reset=False)
-        fifo = SyncFIFO(width=QualityLayout.size, depth=DEPTH)
+        fifo = BlockQueue(QualityLayout.size, DEPTH)
         m.submodules.waiting = ResetInserter(self.clear)(fifo)
         cosine = Cosine()
         m.submodules.cosine = ResetInserter(self.clear)(cosine)
@@ -64,7 +64,7 @@ class Gate(wiring.Component):
         m.d.comb += [
             fifo.w_en.eq(arrived), fifo.w_data.eq(arrival), fifo.r_en.eq(cosine.done),
             cosine.quality.eq(quality), cosine.threshold.eq(self.threshold), cosine.start.eq(fifo.r_rdy & ~judging),
-            self.busy.eq(self.quality_valid | arrived | fifo.r_rdy),
+            self.busy.eq(self.quality_valid | arrived | (fifo.level != 0)),
         ]  # fmt: skip
         m.d.sync += arrived.eq(self.quality_valid & ~self.clear)
         with m.If(arrived):

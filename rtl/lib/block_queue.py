@@ -50,7 +50,7 @@ class BlockQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = BlockMemory(len(self.w_data), self.depth, block=True)
-        first, last = Signal(range(self.depth)), Signal(range(self.depth))
+        first, last = (Signal(range(self.depth), name=name) for name in ("first", "last"))
         stored = Signal(range(self.depth + 1))
         write, fetch = self.w_en & self.w_rdy, Signal()
         m.d.comb += [

@@ -54,8 +54,11 @@ def _gate(h):
     h.prove("busy: until all is judged", ~dut.busy == ((waiting == 0) & ~dut.quality_valid))
     ahead = (chosen - judged)[: len(came)]
     h.prove("waiting: the layer that is followed is there", ~known | (ahead < waiting))
-    place = h.word("waiting.storage", (h.signal("waiting.consume") + ahead)[: len(h.signal("waiting.consume"))])
-    held = dut.quality.shape()(Mux(ahead == queue.level, queue.w_data, place))
+    first, last, stored = (h.signal(f"waiting.{name}") for name in ("first", "last", "stored"))
+    h.prove("waiting: what is stored lies between its ends", (first + stored)[: len(first)] == last)
+    place = h.word("waiting.memory.memory", (first + ahead - queue.r_rdy)[: len(first)])
+    shown = Mux(queue.r_rdy & (ahead == 0), queue.r_data, place)
+    held = dut.quality.shape()(Mux(ahead == queue.level, queue.w_data, shown))
     h.prove("waiting: its weights are kept", ~known | (held.count == weights))
     votes = known & cosine.done & (judged == chosen) & ~dut.clear
     vote = Mux(cosine.passes, weights, -weights)
