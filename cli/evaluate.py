@@ -8,7 +8,7 @@ from ..host.console import screen
 from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import TrainSettings
 from .option_groups import grouped
-from .options import NO_LINE, JsonOption, LineOptions, RunArgument, summarise, transfer_shown
+from .options import NO_LINE, JsonOption, LineOptions, RunArgument, shown, summarise, transfer_shown
 
 __all__ = ["evaluate"]
 
@@ -47,7 +47,7 @@ def evaluate(
         trainer.restore()
         with screen.status("evaluating"):
             loss, accuracy = measure(session.network, session.device, trainer.test_x_NCHW, trainer.test_y_N)
-    print(f"test loss {loss:.4f}  accuracy {100 * accuracy:.2f} %  ({len(trainer.test_y_N)} images)")
+    print(f"test loss {shown(loss)}  accuracy {100 * accuracy:.2f} %  ({len(trainer.test_y_N)} images)")
     summarise({"test_loss": loss, "test_accuracy": accuracy, "images": len(trainer.test_y_N)}, json_path)
 
 

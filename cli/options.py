@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_LINE", "DataflowOption", "DeviceOption", "EstimatedDataflowOption", "JsonOption", "LineOptions",
     "MicroBatchesOption", "PresetOption", "RunArgument",
-    "SourceOption", "StrictOption", "SwitchesOption", "VariantOption", "refuse_host", "summarise", "told",
-    "transfer_shown", "written_file",
+    "SourceOption", "StrictOption", "SwitchesOption", "VariantOption", "is_given", "refuse_host", "shown", "summarise",
+    "told", "transfer_shown", "written_file",
 ]  # fmt: skip
 
 
@@ -86,6 +86,12 @@ SourceOption = Annotated[
 ]
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """True if a parameter comes from the command line, even with its default's value."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
 def written_file(path: Path, option: str) -> Path:
     """An option's file to be written; what can't be is said before the work, not after it, by SettingsError."""
     try:
@@ -121,6 +127,11 @@ def told(compiled: "Compiled") -> str:
 
     kept = "trained with true gradients in BP batches alone, and unchanged by GP batches, as biases are"
     return f"{kept}: {'; '.join(by_reason(compiled.unpredicted))}" if compiled.unpredicted else ""
+
+
+def shown(number: float) -> str:
+    """A number with four decimals, or a huge one with four digits."""
+    return f"{number:.4f}" if abs(number) < 1e6 else f"{number:.4g}"
 
 
 def summarise(summary: dict, path: Path | None) -> None:

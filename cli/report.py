@@ -9,7 +9,7 @@ from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import TrainSettings
 from ..spec.phases import PHASE_NAMES, PHASE_TITLES, WARMUP
 from ..spec.presets import preset
-from .options import JsonOption, RunArgument, summarise
+from .options import JsonOption, RunArgument, shown, summarise
 
 __all__ = ["batches_by_phase", "draw", "report", "used", "utilisations"]
 
@@ -69,7 +69,7 @@ def report(run: RunArgument, json_path: JsonOption = None) -> None:
     for row in log:
         table.add_row(
             *(
-                f"{row[c]:.4f}" if isinstance(row[c], float) else "-" if row[c] is None else f"{row[c]}"
+                shown(row[c]) if isinstance(row[c], float) else "-" if row[c] is None else f"{row[c]}"
                 for c in columns[:-2]
             ),
             f"{row['cycles']}" if row["cycles"] else "not measured",  # the golden model has no clock

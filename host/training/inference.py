@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...spec.commands import Phase
 from ...spec.phases import EVALUATION
 from ..devices.device import Device
 from .loss import softmax_cross_entropy
@@ -10,20 +11,78 @@ from .network import Network
 __all__ = ["evaluate", "predict"]
 
 
-def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
-    """Logits [N, classes] of any number of images; the last batch is filled up with its own images."""
-    parts = []
-    for start in range(0, len(x_NCHW), network.batch):
-        part = x_NCHW[start : start + network.batch]
-        network.write_input(device, np.resize(part, (network.batch, *part.shape[1:])))
-        network.start(device, EVALUATION)
+class _Fitted:
+    """Exponents of an evaluation's own, in place of training's until :meth:`put_back`."""
+
+    def __init__(self, network: Network, device: Device):
+        self.network, self.device, self.fits = network, device, 0
+        compiled = network.compiled
+        commands = [line.command for program in (compiled.program, compiled.calibrating) for line in program]
+        numbers = sorted({each.out_id for each in commands if each.phase_mask & Phase.EVAL and each.track})
+        self.trained = {number: device.exponents(number)[0] for number in numbers}
+
+    def fit(self) -> None:
+        """Calibrate with the batch that was written; later fits lower no exponent."""
+        earlier = self._now() if self.fits else {}
+        _logits(self.network, self.device, calibrate=True)
+        for number, exponent in self._now().items():
+            if earlier.get(number, exponent) > exponent:
+                self.device.set_exponents(number, earlier[number])
+        self.fits += 1
+
+    def logits(self) -> list[np.ndarray]:
+        """Logits of the batch that was written; if values saturate, they are computed again after a fit."""
+        if not self.fits:
+            self.fit()
+        before = self._saturations()
+        found = _logits(self.network, self.device)
+        if self._saturations() == before:
+            return found
+        self.fit()
+        return _logits(self.network, self.device)
+
+    def put_back(self) -> None:
+        """Give training its exponents again."""
+        for number, exponent in self.trained.items():
+            self.device.set_exponents(number, exponent)
+
+    def _now(self) -> dict[int, int]:
+        return {number: self.device.exponents(number)[0] for number in self.trained}
+
+    def _saturations(self) -> int:
+        return self.device.counters(EVALUATION)["saturations"]
+
+
+def _logits(network: Network, device: Device, calibrate: bool = False) -> list[np.ndarray]:
+    """Logits [N, classes] of each micro-batch of the batch that was written."""
+    network.start(device, EVALUATION, calibrate=calibrate)
+    network.wait(device)
+    logits = []
+    for _ in range(network.passes):
+        logits.append(network.read_logits(device))
+        device.resume()
         network.wait(device)
-        logits = []
-        for _ in range(network.passes):
-            logits.append(network.read_logits(device))
-            device.resume()
-            network.wait(device)
-        parts.append(np.concatenate(logits)[: len(part)])
+    return logits
+
+
+def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
+    """Logits [N, classes] of any number of images; the last batch is filled up with its own images.
+
+    Running statistics may give results of another magnitude than those of training's batches, for which the exponents
+    are. So the results of a network that has such statistics get exponents of their own: the first batch calibrates
+    them, and a batch in which values saturate raises them. Then those of training are put back.
+    """
+    fitted = _Fitted(network, device) if network.has_running_statistics else None
+    parts = []
+    try:
+        for start in range(0, len(x_NCHW), network.batch):
+            part = x_NCHW[start : start + network.batch]
+            network.write_input(device, np.resize(part, (network.batch, *part.shape[1:])))
+            logits = fitted.logits() if fitted else _logits(network, device)
+            parts.append(np.concatenate(logits)[: len(part)])
+    finally:
+        if fitted:
+            fitted.put_back()
     return np.concatenate(parts)
 
 

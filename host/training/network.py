@@ -119,6 +119,11 @@ class Network:
         """The batch norms."""
         return [layer for layer in self.layers if layer.kind is Kind.NORM]
 
+    @property
+    def has_running_statistics(self) -> bool:
+        """True if evaluation normalises by statistics of batches before, on the device or on the host."""
+        return any(name.endswith("running_var") for name in self._names)
+
     # --- setting up -------------------------------------------------------------------------------
 
     def install(self, device: Device) -> None:

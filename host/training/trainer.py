@@ -177,7 +177,8 @@ class Trainer:
             if progress.step // self.checkpoint_every > before // self.checkpoint_every:
                 self.checkpoint()
         test_loss, test_accuracy = evaluate(self.network, self.device, self.test_x_NCHW, self.test_y_N)
-        check_loss(test_loss, self.network.n_outputs, f"the test after epoch {progress.epoch + 1}")
+        if not self.network.has_running_statistics:  # which trail the weights, so that at first any loss is possible
+            check_loss(test_loss, self.network.n_outputs, f"the test after epoch {progress.epoch + 1}")
         validated = {}
         if self.settings.schedule == "plateau":
             validated["learning_rate"] = progress.plateau["rate"]

@@ -154,6 +154,27 @@ def test_training_follows_torch():
     assert {name for name in before if not np.array_equal(before[name], after[name])} <= {"exponents"}
 
 
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_evaluation_has_exponents_of_its_own(batch_norm):
+    """Statistics of one batch, a hundredth of the variance: results are ten times larger with each norm."""
+    torch.manual_seed(SEED)
+    module = Residual()
+    for part in module.modules():
+        if isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            part.momentum, part.running_var[:] = 0.01, 0
+    module, network = made(config := replace(TINY, batch_norm=batch_norm), module)
+    train(network, device := loaded(network, module, config), 0, calibrate=True)
+    before = network.snapshot(device)
+    images = np.concatenate([drawn(number)[0] * size for number, size in enumerate((0.1, 1, 0.2))])[:-2]
+    found = predict(network, device, images)
+    module.load_state_dict(network.state_dict(device))
+    expected = module.eval()(torch.from_numpy(images)).detach().numpy()
+    assert np.abs(expected).max() > 100
+    np.testing.assert_allclose(found, expected, atol=np.abs(expected).max() / 200)
+    changed = {name for name, value in network.snapshot(device).items() if not np.array_equal(before[name], value)}
+    assert changed <= (set() if batch_norm else {"exponents"})  # those of what the host computes
+
+
 def calibrated(network, module, rate):
     """Train the batch that calibrates, whose weights' steps are its gradients, and let PyTorch find these too.
 

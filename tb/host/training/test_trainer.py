@@ -5,6 +5,7 @@ import pytest
 import torch
 from adagp.evaluation.report import plots
 from adagp.host.compiler.ir import HYPER
+from adagp.host.training import trainer
 from adagp.host.training.inference import evaluate, predict
 from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.models import build_model
@@ -97,6 +98,15 @@ def test_order_and_weights_depend_on_the_seed_alone():
             Trainer(chosen, session.network, session.device, session.dataset).run()
             hashes.append(session.network.weights_hash(session.device))
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_running_statistics_that_trail_the_weights_are_no_divergence(monkeypatch):
+    monkeypatch.setattr(trainer, "evaluate", lambda *_: (1e30, 0.1))
+    monkeypatch.setattr(Network, "has_running_statistics", True)
+    chosen = settings(epochs=1, model="mlp")
+    with open_session(chosen, "golden") as session:
+        progress = Trainer(chosen, session.network, session.device, session.dataset).run()
+    assert [row["test_loss"] for row in progress.log] == [1e30]
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
