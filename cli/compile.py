@@ -12,7 +12,7 @@ from ..gen.files import write_atomically
 from ..host.training.settings import SettingsError
 from .network_options import NetworkOptions
 from .option_groups import grouped
-from .options import JsonOption, StrictOption, refuse_host, summarise, told
+from .options import JsonOption, StrictOption, is_given, refuse_host, summarise, told
 
 if TYPE_CHECKING:
     from ..host.compiler.costs import Cost
@@ -80,8 +80,7 @@ def compile_network(
     for name in stage or ():
         if name not in STAGES:
             raise SettingsError(f"stage = {name!r} must be one of {', '.join(STAGES)}")
-    given = context.get_parameter_source("model")
-    if network is not None and given is not None and given.name != "DEFAULT":
+    if network is not None and is_given(context, "model"):
         raise SettingsError(f"{network} and --model {compiled.model} name a network each: give one of them")
     options = compiled if network is None else replace(compiled, model=network)
     built, state = options.build()

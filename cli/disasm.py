@@ -1,5 +1,6 @@
 """``adagp disasm``: a program, one command a line."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from ..host.training.settings import SettingsError
 from ..spec.commands import COMMAND_BYTES
 from .network_options import NetworkOptions
 from .option_groups import grouped
-from .options import JsonOption, summarise
+from .options import JsonOption, is_given, summarise
 
 __all__ = ["disasm"]
 
@@ -19,6 +20,7 @@ DEFAULTS = NetworkOptions()
 
 @grouped
 def disasm(
+    context: typer.Context,
     program: Annotated[Path | None, typer.Argument(help="A program's bytes; else --model is compiled.")] = None,
     compiled: NetworkOptions = DEFAULTS,
     binary: Annotated[Path | None, typer.Option(help="Also write the program's bytes here.")] = None,
@@ -30,6 +32,9 @@ def disasm(
     """
     names: list[str] = []
     if program is not None:
+        if given := [field.name for field in fields(NetworkOptions) if is_given(context, field.name)]:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise SettingsError(f"{program} is compiled already, and {options} describe a network: give one of them")
         data = program.read_bytes()
         if len(data) % COMMAND_BYTES:
             raise SettingsError(f"{program} has {len(data)} bytes, which is no multiple of {COMMAND_BYTES}")

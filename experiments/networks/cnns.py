@@ -15,6 +15,7 @@ from itertools import takewhile
 
 from torch import nn
 
+from ...host.training.library_models import import_library
 from ..errors import NetworkError
 
 __all__ = ["DENSENETS", "INCEPTIONS", "MOBILENETS", "RESNETS", "VGGS", "cnn"]
@@ -53,6 +54,7 @@ def _unusable(package, error):
 
 def _torchvision():
     try:
+        import_library("torchvision")
         from torchvision import models
     except (ImportError, RuntimeError) as error:  # RuntimeError: made for another build of torch
         raise _unusable("torchvision", error) from None

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["LIBRARIES", "LibraryError", "library_model"]
+__all__ = ["LIBRARIES", "LibraryError", "import_library", "library_model"]
 
 LIBRARIES = ("torchvision", "timm")
 """Prefixes of names: ``torchvision:resnet50``."""
@@ -27,7 +27,7 @@ def library_model(name: str, shape: tuple[int, int, int], n_classes: int) -> nn.
     """The network ``LIBRARY:NAME`` with ``n_classes`` outputs and weights drawn anew; raises LibraryError."""
     library, _, which = name.partition(":")
     try:
-        found = _imported(library)
+        found = import_library(library)
     except Exception as error:  # one that belongs to another torch fails in ways of its own
         raise LibraryError(
             f"{library} can't be imported ({type(error).__name__}: {error}): pip install 'adagp[models]', in a checkout"
@@ -40,10 +40,11 @@ def library_model(name: str, shape: tuple[int, int, int], n_classes: int) -> nn.
     )
 
 
-def _imported(library: str) -> Any:
+def import_library(library: str) -> Any:
     """A library, torchvision without its compiled operators if they are for another build of torch (CUDA, CPU).
 
-    Networks don't use them, but torchvision describes two of them to torch when it is imported.
+    Networks don't use them, but torchvision describes two of them to torch when it is imported. Raises whatever else
+    the library raises.
     """
     try:
         return importlib.import_module(library)

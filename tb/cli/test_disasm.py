@@ -14,3 +14,5 @@ def test_disasm(adagp, tmp_path):
     assert (tmp_path / "mlp.bin").stat().st_size == summary["commands"] * COMMAND_BYTES > 0
     code, out, _ = adagp("disasm", tmp_path / "mlp.bin")
     assert code == 0 and len(out.splitlines()) == len(summary["listing"])
+    code, _, err = adagp("disasm", tmp_path / "mlp.bin", "--model", "mlp", "--micro-batches", 2)
+    assert code and "is compiled already, and --model, --micro-batches describe a network" in err

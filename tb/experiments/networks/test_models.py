@@ -1,12 +1,14 @@
 """The registry of networks. Those of torchvision and timm are built by slow tests: nox -s slow, or pytest -m slow."""
 
 import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 from adagp import AdaGP, schedule
 from adagp.experiments.data.vocabulary import BEGIN
 from adagp.experiments.errors import NetworkError
+from adagp.experiments.networks import cnns
 from adagp.experiments.networks.models import CNNS, MODELS, PAPER_MODELS, SMALL_MODELS, build
 from adagp.experiments.networks.transformer import translation_loss
 from adagp.experiments.networks.yolo_boxes import priors
@@ -81,6 +83,16 @@ def test_a_package_that_doesnt_import_is_named(name, files, why, monkeypatch, tm
         build(name, 10, 32)
     for module in [module for module in sys.modules if module.split(".")[0] in ("torchvision", "timm")]:
         del sys.modules[module]
+
+
+def test_torchvision_may_lack_its_operators(monkeypatch):
+    """It is imported by the function that declares them, of which the host's networks have a test."""
+    stub = ModuleType("torchvision")
+    stub.models = SimpleNamespace(resnet50=lambda num_classes: nn.Linear(2, num_classes))
+    for module in [module for module in sys.modules if module.split(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(cnns, "import_library", lambda library: monkeypatch.setitem(sys.modules, library, stub))
+    assert build("resnet50", 7, 64).out_features == 7
 
 
 @pytest.mark.parametrize("name", SMALL_MODELS)
