@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..host.console import screen
 from ..host.pipelines.counts import StepCounter
-from ..host.pipelines.plan import RUNNABLE, Plan, started
+from ..host.pipelines.plan import RUNNABLE, STALE, Plan, started
 from ..host.pipelines.schedules import CHUNKS
 from ..host.training.run_folder import RunError, RunFolder
 from ..host.training.settings import SettingsError, TrainSettings
@@ -38,7 +38,8 @@ class PipelineOptions:
         typer.Option(
             help="Accelerators that train the network together. Each has a part of its layers, a stage; a batch passes"
             " the stages in `--micro-batches`. Weights are those of one device with the same micro-batches, and so"
-            " are those with predicted gradients (`--variant`). `torchrun --nproc-per-node 4 -m adagp train --devices 4"
+            " are those with predicted gradients (`--variant`); `--pipeline stale-1f1b` alone trains another way."
+            " `torchrun --nproc-per-node 4 -m adagp train --devices 4"
             " ...` has the devices in its processes, on one machine or on several.",
             min=1, max=64,
         ),
@@ -47,9 +48,19 @@ class PipelineOptions:
         str,
         typer.Option(
             help=f"Several devices: order of forward and backward passes, one of {', '.join(RUNNABLE)}. `adagp pipeline"
-            " draw` shows each. It decides cycles and memory, and no weight."
+            " draw` shows each. It decides cycles and memory, and no weight. But with `stale-1f1b` each micro-batch has"
+            " an update of its own, and enters before updates of those ahead: forward passes miss as many updates as"
+            " stages follow. The pipeline runs empty at a batch's end, so give many micro-batches."
         ),
     ] = RUNNABLE[0]
+    pipelined_epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Pipeline `stale-1f1b`: epochs with stale weights. Later ones let a micro-batch enter once the one"
+            " before has left, so no weights are stale (hybrid training). Default: all epochs.",
+            min=1,
+        ),
+    ] = None  # fmt: skip
     cut: Annotated[
         str | None,
         typer.Option(
@@ -100,7 +111,10 @@ class PipelineOptions:
     def plan(self) -> Plan:
         """The pipeline, as the host knows it."""
         cut = None if self.cut is None else tuple(name.strip() for name in self.cut.split(","))
-        return Plan(self.devices, self.pipeline, cut, self.chunks, self.link_latency, self.link_bandwidth)
+        return Plan(
+            self.devices, self.pipeline, cut, self.chunks, self.link_latency, self.link_bandwidth,
+            self.pipelined_epochs,
+        )  # fmt: skip
 
     @property
     def kept(self) -> dict[str, object]:
@@ -144,14 +158,14 @@ class PipelineOptions:
         alone, expects = None, expected(job.staged, self.plan.link)  # before a simulator is built, if it can't be cut
         if self.compare:
             with screen.status("measuring one device"):
-                alone = one_device_cycles(settings, device, session.dataset)
+                alone = one_device_cycles(settings, device, session.dataset, self.pipeline in STALE)
         several = f"in {self.devices} processes" + " of torchrun" * bool(started())
         how = "in one process" if self.one_process else several
         with screen.status(f"starting {self.devices} devices {how}"):
             team = self._team(job)
         try:
             trainer = PipelineTrainer(settings, session, team, folder, every)
-            trainer.expected, trainer.alone = expects, alone
+            trainer.expected, trainer.alone, trainer.pipelined_epochs = expects, alone, self.pipelined_epochs
             screen.print(_stages(trainer.expected, f"{self.pipeline} on {self.devices} devices, {how}"))
             yield trainer
         finally:
@@ -225,16 +239,19 @@ def _stages(expected: "Expected", title: str) -> Table:
     title = f"{title}: expected speed-up {expected.speedup():.2f}"
     if expected.gp_cycles:
         title += f", {expected.speedup(1):.2f} in GP batches"
+    if expected.alone_cycles:
+        title += f", {expected.speedup(alone_share=1):.2f} without stale weights"
+    stale = any(row.missed for row in expected.stages)
     table = Table("stage", "layers", title=title, collapse_padding=True, pad_edge=False)
-    for column in ("cycles", "share", "link bytes", "held", "memory"):
+    for column in ("cycles", "share", "link bytes", *["updates missed"] * stale, "held", "memory"):
         table.add_column(column, justify="right")
     several = len(expected.stages) > len({row.device for row in expected.stages})
     for row in expected.stages:
         stage = f"{row.stage} on {row.device}" if several else f"{row.stage}"
         layers = " .. ".join(dict.fromkeys((row.layers[0], row.layers[-1])))
         table.add_row(
-            stage, layers, f"{row.cycles:,}", f"{100 * row.share:.1f} %", f"{row.link_bytes:,}", str(row.held),
-            f"{row.memory_bytes / 1e6:.2f} MB",
+            stage, layers, f"{row.cycles:,}", f"{100 * row.share:.1f} %", f"{row.link_bytes:,}",
+            *[str(row.missed)] * stale, str(row.held), f"{row.memory_bytes / 1e6:.2f} MB",
         )  # fmt: skip
     return table
 

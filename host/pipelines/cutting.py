@@ -24,14 +24,14 @@ def node_of(step, graph: Graph) -> str:
 
 
 def node_cycles(
-    graph: Graph, work: Batch, source: GradientSource, batch: int, config: Config, micro_batches: int
+    graph: Graph, work: Batch, source: GradientSource, batch: int, config: Config, micro_batches: int, updates: int = 1
 ) -> dict[str, int]:
-    """Expected cycles of a batch by node, in the graph's order; updates and the predictor work once a batch."""
+    """Expected cycles of a batch by node, in the graph's order; ``updates`` of each weight, as often the predictor."""
     tensors = {each.name: each for _, each in declared_tensors(graph, work, source, config, lifetimes(graph, work))}
     found: Counter[str] = Counter()
     for step in work.steps:
         if step.phases & Phase.BP and (step.opcode in COMPUTE or step.opcode in UPDATES):
-            times = 1 if step.opcode in UPDATES or step.fields.get("predictor") else micro_batches
+            times = updates if step.opcode in UPDATES or step.fields.get("predictor") else micro_batches
             cycles = cycles_of(assembled(step, graph, batch, config, tensors, 0).command, config)
             found[node_of(step, graph)] += times * cycles
     return {node.name: found[node.name] for node in graph.nodes if node.name in found}

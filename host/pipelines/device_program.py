@@ -31,7 +31,8 @@ from .refusals import check_network, check_replicas
 from .replicas import Exchange, Places, followed, is_mean, is_part, kept_apart, parts_of, unjudged
 from .sections import Crossing, Sections
 from .shared_predictor import BATCH_END, check_source, kept, tracked
-from .steps import PipelineError, Schedule, Step, What, under_way
+from .stale import COMMITS, alone, moved
+from .steps import PipelineError, Schedule, Step, What, calibrating_steps, learning_steps, under_way
 
 __all__ = ["DeviceProgram", "Staged"]
 
@@ -47,7 +48,8 @@ class DeviceProgram:
     micro-batches whose activations it holds at once; ``input_bytes``: of a micro-batch, 0 without input.
     ``gp``: the program of a batch of phase GP, if there is one; ``copies``: the source's own programs; ``tracked``: the
     predictor's tensors whose maxima the device sees, in a batch that calibrates and in others; ``followed``: numbers of
-    the tensors whose exponents replicas agree on.
+    the tensors whose exponents replicas agree on; ``moved``: see :func:`.stale.moved`; ``alone``: the program without
+    staleness, if there is one.
     """
 
     layers: tuple[Layer, ...]
@@ -64,6 +66,9 @@ class DeviceProgram:
     copies: dict[str, Program] = field(default_factory=dict)
     tracked: dict[bool, frozenset[str]] = field(default_factory=dict)
     followed: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()
+    alone: Program | None = None
+    alone_steps: tuple[Step, ...] = ()
 
     def tensors(self, micro_batch: int) -> dict[str, Tensor]:
         """The tensors that a micro-batch uses."""
@@ -80,6 +85,7 @@ class Staged:
     cut: names of the layers that stages after the first begin with; None: balanced by expected cycles
     source: the source of gradients in GP batches, see :class:`~adagp.host.training.network.Network`
     gp: the schedule of a GP batch, if there is a source
+    hybrid: there are programs without staleness too
 
     Attributes
     ----------
@@ -97,15 +103,17 @@ class Staged:
 
     def __init__(
         self, graph: Graph, batch: int, config: Config, schedule: Schedule, cut: Sequence[str] | None = None,
-        source: str | None = None, gp: Schedule | None = None,
+        source: str | None = None, gp: Schedule | None = None, hybrid: bool = False,
     ):  # fmt: skip
-        check_network(graph, schedule)
+        check_network(graph, schedule, hybrid)
         check_source(source, config)
         self.graph, self.batch, self.config, self.schedule, self.gp = graph, batch, config, schedule, gp
-        make = partial(source_of, graph.layers, batch, config, source, True)
+        self.alone = alone(schedule) if hybrid else None
+        make = partial(source_of, graph.layers, batch, config, source, not schedule.eager)
         self.source = make()
         work = Batch.of(graph, self.source, batch, config)
-        self.cycles = node_cycles(graph, work, self.source, batch, config, schedule.micro_batches)
+        updates = schedule.micro_batches if schedule.eager else 1
+        self.cycles = node_cycles(graph, work, self.source, batch, config, schedule.micro_batches, updates)
         stages = schedule.stages
         self.stage_of = balanced(self.cycles, stages) if cut is None else cut_at(self.cycles, cut, stages)
         self.sections = Sections(graph, list(calibrated_once(work.steps)), self.stage_of)
@@ -114,9 +122,11 @@ class Staged:
         check_replicas(schedule, work.pieces)
         self.exchange = Exchange(schedule, graph.layers, self.stage_of, self.source.scales)
         self.sums: dict[int, list[Command]] = {}
-        whole = in_micro_batches(graph, batch, config, schedule.micro_batches, make).steps
-        self._parts = [self._part([step for step in whole if step.micro_batch == m], m)
-                       for m in range(schedule.micro_batches)]  # fmt: skip
+        self._parts: list[Sections] | None = None  # those of a micro-batch are alike, if each has an update
+        if not schedule.eager:
+            whole = in_micro_batches(graph, batch, config, schedule.micro_batches, make).steps
+            self._parts = [self._part([step for step in whole if step.micro_batch == m], m)
+                           for m in range(schedule.micro_batches)]  # fmt: skip
         if self.sums:
             self._declared += [("state", tensor) for tensor in parts_of(graph, (each for _, each in self._declared))]
         self.tensors = {tensor.name: tensor for _, tensor in self._declared}
@@ -168,30 +178,23 @@ class Staged:
 
     def _device(self, place: int) -> DeviceProgram:
         steps = self.schedule.lists[place]
-        replica_of = {step.stage: step.replica for step in steps}
-        own = sorted(replica_of)
-
-        def calibrates(what: What, stage: int) -> Step:
-            """The step of the first micro-batch, which has a number of its own in each replica."""
-            replica = replica_of[stage]
-            first = None if what is What.UPDATE else self.schedule.of_replica(replica).start
-            return Step(what, stage, first, 0, replica=replica)
-
-        ordered, gp_steps = [calibrates(What.FORWARD, stage) for stage in own], tuple[Step, ...]()
-        for stage in reversed(own):
-            ordered += [calibrates(What.BACKWARD, stage), calibrates(What.UPDATE, stage)]
+        own = sorted({step.stage for step in steps})
+        calibrating, gp_steps = tuple(calibrating_steps(self.schedule, place)), tuple[Step, ...]()
         if self.gp:
-            learning = [Step(What.LEARN, stage, None, 0, replica=replica_of[stage]) for stage in reversed(own)]
-            learning.append(Step(What.ADAM, own[0], None, 0, replica=replica_of[own[0]]))
-            ordered, gp_steps = [*ordered, *learning], self.gp.lists[place]
+            learning, gp_steps = learning_steps(self.schedule, place), self.gp.lists[place]
+            calibrating = (*calibrating, *learning)
             steps = (*steps, *(step for step in learning if step.what is What.ADAM or not step.replica))
-        calibrating = tuple(ordered)
-        commands = {"program": self._commands(steps, self._parts), "calibrating": self._commands(calibrating, None)}
+        eager, alone_steps = self.schedule.eager, self.alone.lists[place] if self.alone else ()
+        commands = {
+            "program": self._commands(steps, self._parts, commits=eager), "calibrating": self._commands(calibrating),
+        }  # fmt: skip
         if gp_steps:
             commands["gp"] = self._commands(gp_steps, self._parts, Phase.GP)
+        if alone_steps:
+            commands["alone"] = self._commands(alone_steps, commits=True)
         commands |= self.source.programs()
         held = max(under_way([step for step in steps if step.stage == stage]) for stage in own)
-        places = self._places(commands, held)
+        places = Places.on(self.schedule, held, commands["program"], self.sums)
         plan, tensors, entry = self._placed(commands, places)
 
         def program(name: str) -> Program:
@@ -211,19 +214,24 @@ class Staged:
             made.get("gp"), gp_steps, {name: made[name] for name in self.source.programs()},
             {name == "calibrating": tracked(commands[name]) for name in ("program", "calibrating")},
             followed(commands["program"], tensors[0]) if self.schedule.replicas > 1 else (),
+            moved(self.sections, own[0], layers, tensors[0]) if eager else (), made.get("alone"), alone_steps,
         )  # fmt: skip
 
     def _commands(
-        self, steps: Sequence[Step], parts: Sequence[Sections] | None, phases: Phase = BACKPROPAGATION
-    ) -> list[Command]:
-        """The commands of steps in the ``phases``; without ``parts``, of the only micro-batch.
+        self, steps: Sequence[Step], parts: Sequence[Sections] | None = None, phases: Phase = BACKPROPAGATION,
+        commits: bool = False,
+    ) -> list[Command]:  # fmt: skip
+        """The commands of steps in the ``phases``; without ``parts``, those of a batch of one micro-batch for each.
 
         In the batch that calibrates, a stage updates as it learns, layer by layer: each finds exponents that both use.
+        ``commits``: exponents change after forward steps and updates, not at the end alone.
         """
-        found: list[Command] = []
-        for number, step in enumerate(steps):
-            if number:
+        found, before = list[Command](), None
+        for step in steps:
+            if before is not None:
+                found += [Command(Opcode.COMMIT, Phase.TRAIN)] * (commits and before.what in COMMITS)
                 found.append(Command(Opcode.HOST, Phase.ALL, name=str(step)))
+            before = step
             number = len(parts or [0]) - 1 if step.micro_batch is None else step.micro_batch
             sections = self.sections if parts is None else parts[number]
             stage = 0 if step.what is What.ADAM else step.stage
@@ -238,15 +246,6 @@ class Staged:
                 of_step = [*self.sums_of(step), *(of_step if judges else unjudged(of_step))]
             found += [each for each in of_step if each.phases & phases]
         return [*found, Command(Opcode.COMMIT, Phase.TRAIN), Command(Opcode.END, Phase.ALL)]
-
-    def _places(self, commands: dict[str, list[Command]], held: int) -> Places:
-        """The places of micro-batches in the memory of a device with these commands."""
-        used: list[set[str]] = [set() for _ in range(self.schedule.replicas)]
-        for command in commands["program"]:
-            used[self.schedule.replica_of(command.micro_batch)] |= {*command.operands.values()}
-        both = frozenset.intersection(*map(frozenset, used)) if len(used) > 1 else frozenset()
-        apart = {command.operands["c"] for sums in self.sums.values() for command in sums} & used[-1]
-        return Places(self.schedule, held, both, frozenset(apart))
 
     def _placed(
         self, commands: dict[str, list[Command]], places: Places

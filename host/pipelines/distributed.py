@@ -106,14 +106,15 @@ class RankNetwork(Pipelined):
         gathered(self.rank, partial(super().set_adam, learning_rate))
 
     def train(
-        self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP, follows: bool = False
+        self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP, follows: bool = False,
+        alone: bool = False,
     ) -> None:  # fmt: skip
         """Train a batch, as :class:`~adagp.host.pipelines.staged_network.StagedNetwork` does."""
         try:
-            self._begin(x, loss, calibrate, phase)
+            self._begin(x, loss, calibrate, phase, alone)
             self.free = self.free if follows else 0.0
             self.kept, self.shared, self.calibrates = dict[tuple[str, int], Message](), dict[str, int](), calibrate
-            if phase == GP or self.staged.schedule.replicas > 1:
+            if phase == GP or not self._runs:
                 self._rounds.batch()
             else:
                 run = self._runs[0 if calibrate else 1]
@@ -137,14 +138,16 @@ class RankNetwork(Pipelined):
         """Cut the network, and get torch's runtime ready; returns the hashes that all processes must share."""
         make()
         self.worker, self.relay, self.free = self.workers[0], Relay(self.staged), 0.0
-        self._rounds = Rounds(self)
+        self._rounds, self._runs = Rounds(self), []
         devices, count = self.staged.devices, self.staged.schedule.micro_batches
-        if self.staged.schedule.replicas == 1:
+        if self.staged.schedule.replicas == 1 and not self.staged.schedule.eager:
             self._runs = [
                 self._schedule([each.calibrating_steps for each in devices], 1),
                 self._schedule([each.steps for each in devices], count),
             ]
-        programs = [each.digest for one in devices for each in (one.program, one.calibrating, one.gp) if each]
+        programs = [
+            each.digest for one in devices for each in (one.program, one.calibrating, one.gp, one.alone) if each
+        ]
         return [self.staged.config.config_hash, *programs]
 
     def _schedule(self, lists: Sequence[Sequence[Step]], micro_batches: int) -> _PipelineScheduleRuntime:
@@ -187,7 +190,7 @@ class RankNetwork(Pipelined):
         self.kept |= {(message.tensor, message.micro_batch): message for message in sent}
         self.free = begin + cycles
         self.ran.append(Ran(self.rank, step, begin, self.free))
-        if micro_batch is None or what is What.BACKWARD_WEIGHT:
+        if micro_batch is None or what in (What.BACKWARD_WEIGHT, What.UPDATE):
             return torch.zeros(1, dtype=torch.float64)
         self.sent_bytes += self.relay.n_bytes(stage, backward)
         return self.relay.packed(stage, backward, micro_batch, self.kept, self.free, self.shared)

@@ -23,7 +23,8 @@ __all__ = ["Expected", "StageRow", "agreed", "arrival", "expected", "mean_bytes"
 class StageRow:
     """A stage as a table shows it: ``cycles`` and ``link_bytes`` (sent to other devices) are of a whole batch.
 
-    ``held``: micro-batches whose activations its device holds at once, at most; ``memory_bytes``: of its device.
+    ``held``: micro-batches whose activations its device holds at once, at most; ``memory_bytes``: of its device;
+    ``missed``: updates of its weights that a forward pass doesn't see yet.
     """
 
     stage: int
@@ -34,13 +35,15 @@ class StageRow:
     link_bytes: int
     held: int
     memory_bytes: int
+    missed: int = 0
 
 
 @dataclass(frozen=True)
 class Expected:
     """A pipeline's batch by the cost model: cycles of the pipeline and of one device, and its stages.
 
-    ``gp_cycles``, ``gp_one_device_cycles``: of a GP batch as one of many; 0 without predictions.
+    ``gp_cycles``, ``gp_one_device_cycles``: of a GP batch as one of many; 0 without predictions. ``alone_cycles``: of a
+    batch without stale weights, in a hybrid; else 0.
     """
 
     cycles: float
@@ -48,9 +51,13 @@ class Expected:
     stages: tuple[StageRow, ...]
     gp_cycles: float = 0
     gp_one_device_cycles: int = 0
+    alone_cycles: float = 0
 
-    def speedup(self, gp_share: float = 0.0) -> float:
-        """Over one device that runs the same micro-batched program, with a share of GP batches."""
+    def speedup(self, gp_share: float = 0.0, alone_share: float = 0.0) -> float:
+        """Over one device that runs the same micro-batched program, with a share of GP batches or without staleness."""
+        if alone_share:
+            mixed = (1 - alone_share) * self.cycles + alone_share * self.alone_cycles
+            return self.one_device_cycles / mixed
         alone = (1 - gp_share) * self.one_device_cycles + gp_share * self.gp_one_device_cycles
         return alone / ((1 - gp_share) * self.cycles + gp_share * self.gp_cycles)
 
@@ -73,6 +80,7 @@ def expected(staged: Staged, link: Link) -> Expected:
         rows.append(StageRow(
             stage, place, tuple(name for name, of in staged.stage_of.items() if of == stage), cycles,
             cycles / sum(totals.values()), passed * sent + summed, device.held, device.plan.n_bytes,
+            staged.schedule.staleness[stage],
         ))  # fmt: skip
     gp_rows = [device.gp_steps for device in staged.devices]
     if staged.schedule.replicas > 1:  # a device ends a batch before it begins the next
@@ -81,7 +89,8 @@ def expected(staged: Staged, link: Link) -> Expected:
         gp = max(sum(map(gp_times.of_step, steps)) for steps in gp_rows)
     whole, gp_whole = times.alone(lambda device: device.steps), gp_times.alone(lambda device: device.gp_steps)
     end = _makespan(staged, [device.steps for device in staged.devices], times, link)
-    return Expected(end, whole, tuple(rows), gp, gp_whole)
+    slow = _makespan(staged, [device.alone_steps for device in staged.devices], times, link)
+    return Expected(end, whole, tuple(rows), gp, gp_whole, slow)
 
 
 class _Times:

@@ -48,7 +48,7 @@ class Job:
         plan, settings = self.plan, self.settings
         return staged_of(
             self.module, inputs_of(self.shape, 1.0), settings.batch, settings.config, plan.devices, plan.schedule,
-            settings.micro_batches, cut=plan.cut, chunks=plan.chunks, source=self._source,
+            settings.micro_batches, cut=plan.cut, chunks=plan.chunks, source=self._source, hybrid=plan.hybrid,
         )  # fmt: skip
 
     def open_device(self) -> "Device":
@@ -59,7 +59,9 @@ class Job:
         """Arguments of the pipeline's class, which takes ``devices``."""
         plan, settings = self.plan, self.settings
         given = self.module, self.shape, settings.batch, settings.config, devices, plan.schedule, settings.micro_batches
-        return given, {"cut": plan.cut, "chunks": plan.chunks, "link": plan.link, "source": self._source}
+        return given, {
+            "cut": plan.cut, "chunks": plan.chunks, "link": plan.link, "source": self._source, "hybrid": plan.hybrid,
+        }  # fmt: skip
 
     def load(self, network: "Pipelined") -> None:
         """Install the network with its first weights."""

@@ -12,9 +12,11 @@ from .steps import PipelineError
 if TYPE_CHECKING:  # at run time inside the functions, because torch takes seconds to import
     from .staged_network import Link
 
-__all__ = ["RUNNABLE", "PipelineFailure", "Plan", "started"]
+__all__ = ["RUNNABLE", "STALE", "PipelineFailure", "Plan", "started"]
 
-RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved", "chimera")
+STALE = ("stale-1f1b",)
+"""Schedules that train networks with stale weights: each micro-batch has an update."""
+RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved", "chimera", *STALE)
 """Schedules that train networks."""
 
 
@@ -22,7 +24,8 @@ RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved", "chimera")
 class Plan:
     """Devices, schedule, cut and links of a pipeline; see :class:`~adagp.host.pipelines.staged_network.Pipelined`.
 
-    ``bytes_per_cycle``: of a link; None: a message takes no longer for its bytes.
+    ``bytes_per_cycle``: of a link; None: a message takes no longer for its bytes. ``pipelined_epochs``: later epochs
+    have no stale weights; None: all have.
     """
 
     devices: int
@@ -31,6 +34,12 @@ class Plan:
     chunks: int = CHUNKS
     latency: float = 0.0
     bytes_per_cycle: float | None = None
+    pipelined_epochs: int | None = None
+
+    @property
+    def hybrid(self) -> bool:
+        """True if some epochs may be trained without stale weights."""
+        return self.pipelined_epochs is not None
 
     def check(self, settings: TrainSettings, device: str) -> None:
         """Raise PipelineError for what can't be trained, before anything is built."""
@@ -43,7 +52,12 @@ class Plan:
             raise PipelineError(f"device = {device!r}: several devices are simulated, by `sim` or `golden`")
         if self.schedule not in RUNNABLE:
             raise PipelineError(f"pipeline = {self.schedule!r} must be one of {', '.join(RUNNABLE)}")
-        if self.schedule in ("1f1b", "zb-h1") and parts < self.devices:
+        if self.hybrid and self.schedule not in STALE:
+            raise PipelineError(
+                f"pipelined_epochs = {self.pipelined_epochs}: of no effect with the pipeline {self.schedule}, in which"
+                " no weights are stale"
+            )
+        if self.schedule in ("1f1b", "zb-h1", *STALE) and parts < self.devices:
             raise PipelineError(
                 f"{self.schedule}: micro_batches = {parts} must be at least devices = {self.devices}: with fewer, there"
                 " is never work for all of them"
@@ -57,6 +71,11 @@ class Plan:
             raise PipelineError(
                 f"gradient_source = {settings.gradient_source!r} with devices = {self.devices}: several devices take"
                 " the source 'predicted' alone"
+            )
+        if self.schedule in STALE:
+            raise PipelineError(
+                f"variant = {settings.variant!r} with the pipeline {self.schedule}: the predictor learns once a batch,"
+                " and here each micro-batch has an update: take the variant 'baseline'"
             )
         if settings.gate:
             raise PipelineError(

@@ -22,8 +22,8 @@ REPLICAS_CUT = "replica_saturations"
 class Batch:
     """A batch of training: images, labels (None in GP), and learning rate with momentum and weight decay.
 
-    ``adam``: the predictor's rate, if there is one; ``calibrate``, ``phase`` and ``follows``: as ``train`` of
-    :class:`~adagp.host.pipelines.staged_network.StagedNetwork` takes them.
+    ``adam``: the predictor's rate, if there is one; ``calibrate``, ``phase``, ``follows`` and ``alone``: as ``train``
+    of :class:`~adagp.host.pipelines.staged_network.StagedNetwork` takes them.
     """
 
     x_NCHW: np.ndarray
@@ -33,6 +33,7 @@ class Batch:
     adam: float | None = None
     phase: int = WARMUP
     follows: bool = False
+    alone: bool = False
 
 
 @dataclass
@@ -72,7 +73,9 @@ class Rank:
         network.set_hyper(*batch.hyper)
         if batch.adam is not None:
             network.set_adam(batch.adam)
-        self._train(batch.x_NCHW, loss, calibrate=batch.calibrate, phase=batch.phase, follows=batch.follows)
+        self._train(
+            batch.x_NCHW, loss, calibrate=batch.calibrate, phase=batch.phase, follows=batch.follows, alone=batch.alone
+        )
         share.ran, share.clock, share.sent_bytes = network.ran, network.clock, network.sent_bytes
         for worker in network.workers:
             more = {REPLICAS_CUT: worker.saturated} if network.staged.schedule.replicas > 1 else {}

@@ -9,10 +9,17 @@ from .steps import PipelineError, Schedule
 __all__ = ["check_network", "check_replicas"]
 
 
-def check_network(graph: Graph, schedule: Schedule) -> None:
+def check_network(graph: Graph, schedule: Schedule, hybrid: bool = False) -> None:
     """Raise PipelineError for what can't be run on several devices."""
-    if schedule.eager or len(schedule.batches) > 1:
-        raise PipelineError(f"{schedule.name}: only schedules with an update a batch can be run")
+    if any(place.forward != place.backward for place in schedule.places.values()):
+        raise PipelineError(
+            f"{schedule.name}: each stage has two devices, and the one would send its weights to the other after each"
+            " update: only schedules with a device for both passes of a stage can be run"
+        )
+    if len(schedule.batches) > 1:
+        raise PipelineError(f"{schedule.name}: only schedules of a batch can be run, not of {len(schedule.batches)}")
+    if hybrid and not schedule.eager:
+        raise PipelineError(f"{schedule.name}: no weights are stale, so there is no hybrid of it")
     if schedule.replicas > 1 and (normed := [layer.name for layer in graph.layers if layer.kind is Kind.NORM]):
         raise PipelineError(
             f"{schedule.name}: {normed[0]}: batch norm's running statistics follow from all micro-batches in turn, and"

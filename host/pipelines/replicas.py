@@ -132,6 +132,18 @@ class Places:
     both: frozenset[str] = frozenset()
     apart: frozenset[str] = frozenset()
 
+    @classmethod
+    def on(
+        cls, schedule: Schedule, held: int, commands: Iterable[Command], sums: Mapping[int, Sequence[Command]]
+    ) -> "Places":
+        """The places in the memory of a device with these commands of a batch, and sums by stage."""
+        used: list[set[str]] = [set() for _ in range(schedule.replicas)]
+        for command in commands:
+            used[schedule.replica_of(command.micro_batch)] |= {*command.operands.values()}
+        both = frozenset.intersection(*map(frozenset, used)) if len(used) > 1 else frozenset()
+        apart = {command.operands["c"] for each in sums.values() for command in each} & used[-1]
+        return cls(schedule, held, both, frozenset(apart))
+
     @property
     def slots(self) -> int:
         """Micro-batches after which their places come again."""

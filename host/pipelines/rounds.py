@@ -1,7 +1,7 @@
-"""Work of a pipeline's processes without torch's runtime: GP batches, replicas, and the predictor's learning.
+"""Work of a pipeline's processes without torch's runtime: GP batches, replicas, stale weights, and the predictor.
 
-The runtime wants a backward step for each forward step, one rank for each stage, and all micro-batches in each. It has
-no messages between the last steps of a batch.
+The runtime wants a backward step for each forward step, one rank for each stage, and all micro-batches in each. It
+updates once a batch, and has no messages between the last steps.
 """
 
 from collections.abc import Iterable
@@ -81,7 +81,7 @@ class Rounds:
 
     def _neighbour(self, step: Step, came: bool) -> int | None:
         """The stage that a step's vector comes from or goes to; None if there is none."""
-        if step.micro_batch is None:
+        if step.micro_batch is None or step.what is What.UPDATE:
             return None
         stage = step.stage + (1 if came == (step.what is not What.FORWARD) else -1)
         return stage if 0 <= stage < self.staged.schedule.stages else None

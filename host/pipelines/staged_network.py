@@ -60,19 +60,21 @@ class Ran:
 
 def staged_of(
     module, inputs: Sequence[Input], batch: int, config: Config, size: int, schedule: str, micro_batches: int, *,
-    cut: Sequence[str] | None, chunks: int, source: str | None,
+    cut: Sequence[str] | None, chunks: int, source: str | None, hybrid: bool = False,
 ) -> Staged:  # fmt: skip
     """The network cut into stages, without any device; parameters are those of :class:`Pipelined`."""
     plan = build(schedule, size, micro_batches, chunks=chunks)
     images = micro_batch_size(batch, micro_batches)
     gp = build(schedule, size, micro_batches, (GP,), chunks) if source else None
-    return Staged(graph_of(module, inputs, images, config), images, config, plan, cut, source, gp)
+    return Staged(graph_of(module, inputs, images, config), images, config, plan, cut, source, gp, hybrid)
 
 
 class Pipelined:
     """A torch.nn.Module cut into stages for several devices, some of which this process has.
 
-    The bits are those of ``Network(..., micro_batches=...)`` on one device.
+    The bits are those of ``Network(..., micro_batches=...)`` on one device. With stale weights each micro-batch has its
+    own update; then they are those of one device that trains micro-batches as batches, one after the other, and whose
+    forward passes have older weights.
 
     Parameters
     ----------
@@ -84,6 +86,7 @@ class Pipelined:
     chunks: stages on each device of the schedule ``interleaved``
     link: the time of messages
     source: ``predicted`` for batches of phase GP, in which a predictor makes the gradients; None: there are none
+    hybrid: with stale weights, batches may be trained without staleness too
 
     Attributes
     ----------
@@ -97,15 +100,16 @@ class Pipelined:
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config,
         devices: Mapping[int, Device], size: int, schedule: str = "1f1b", micro_batches: int = 4, *,
         cut: Sequence[str] | None = None, chunks: int = CHUNKS, link: Link | None = None, input_max: float = 1.0,
-        source: str | None = None,
+        source: str | None = None, hybrid: bool = False,
     ):  # fmt: skip
         for place, device in devices.items():
             if device.config.config_hash != config.config_hash:
                 raise PipelineError(f"device {place} is {device.config.name}, the network is for {config.name}")
         self.inputs, self.batch, self.link = inputs_of(inputs, input_max), batch, link or Link()
         self.staged = staged_of(
-            module, self.inputs, batch, config, size, schedule, micro_batches, cut=cut, chunks=chunks, source=source
-        )
+            module, self.inputs, batch, config, size, schedule, micro_batches, cut=cut, chunks=chunks, source=source,
+            hybrid=hybrid,
+        )  # fmt: skip
         graph = self.staged.graph
         self._names = canonical_names(module, graph)
         known = {name for layer in graph.layers if layer.weighted for name in (*layer.parameters, *layer.buffers[:2])}
@@ -143,22 +147,25 @@ class Pipelined:
         for worker in self.workers:
             set_adam(worker.device, learning_rate)
 
-    def _begin(self, x: np.ndarray, loss: Loss, calibrate: bool, phase: int) -> None:
+    def _begin(self, x: np.ndarray, loss: Loss, calibrate: bool, phase: int, alone: bool) -> None:
         """Write the input, and get the devices ready for a batch; raises PipelineError for a phase that it can't be."""
         if phase != WARMUP and (calibrate or not self.staged.gp):
             raise PipelineError(f"phase = {phase} needs a source of gradients, and a batch before that calibrates")
+        if alone and not self.staged.alone:
+            raise PipelineError("alone = True needs a hybrid pipeline with stale weights")
         schedule = self.staged.schedule
         passes = 1 if calibrate else schedule.micro_batches
+        summed = 1 if schedule.eager else passes
 
         def share(micro_batch: int, results: list[np.ndarray]) -> list[np.ndarray]:
-            return [gradient / passes for gradient in loss(0 if calibrate else micro_batch, results)]
+            return [gradient / summed for gradient in loss(0 if calibrate else micro_batch, results)]
 
         if calibrate:  # each replica has the first micro-batch
             x = np.concatenate([x[: len(x) // schedule.replicas]] * schedule.replicas)
         for worker in self.workers:
             if worker.compiled.input_bytes:
                 write_inputs(worker.memory(), worker.device, self.inputs, [x], 0)
-            worker.begin(share, calibrate, phase)
+            worker.begin(share, calibrate, phase, alone)
         counted = [name for layer in self.staged.graph.layers if layer.kind is Kind.NORM for name in layer.buffers[2:]]
         self._host_state.count(counted, passes)
         self.ran, self.sent_bytes = [], 0
@@ -216,14 +223,16 @@ class StagedNetwork(Pipelined):
         return self._hash(self._bits())
 
     def train(
-        self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP, follows: bool = False
+        self, x: np.ndarray, loss: Loss, *, calibrate: bool = False, phase: int = WARMUP, follows: bool = False,
+        alone: bool = False,
     ) -> None:  # fmt: skip
         """Train a batch. Gradients are those of the mean loss of a micro-batch; the batch's loss is their mean.
 
         A batch that calibrates has the first micro-batch alone. One of phase GP never calls ``loss``. The clocks begin
-        at 0, or go on from the batch before that it ``follows``: each device begins as soon as it is free.
+        at 0, or go on from the batch before that it ``follows``: each device begins as soon as it is free. ``alone``:
+        in a hybrid, each micro-batch passes all stages both ways before the next, so no weights are stale.
         """
-        self._begin(x, loss, calibrate, phase)
+        self._begin(x, loss, calibrate, phase, alone)
         arrived: list[dict[tuple[str, int], tuple[Message, float]]] = [{} for _ in self.workers]
         free = self._free = self._free if follows else [0.0] * len(self.workers)
         shared: dict[str, int] = {}

@@ -7,7 +7,10 @@ from fractions import Fraction
 
 from ...spec.phases import BP, GP, PHASE_NAMES
 
-__all__ = ["BACKWARDS", "PipelineError", "Place", "Schedule", "Step", "What", "under_way"]
+__all__ = [
+    "BACKWARDS", "PipelineError", "Place", "Schedule", "Step", "What", "calibrating_steps", "learning_steps",
+    "under_way",
+]  # fmt: skip
 
 
 class PipelineError(ValueError):
@@ -172,6 +175,29 @@ class Schedule:
         if number >= 0:
             batch, micro_batch = divmod(number, self.micro_batches) if self.eager else (number, None)
             yield Step(What.UPDATE, step.stage, micro_batch, batch, self.batches[batch], step.replica)
+
+
+def calibrating_steps(schedule: Schedule, device: int) -> list[Step]:
+    """A device's steps in the batch that calibrates, of the first micro-batch; each replica has a number for it."""
+    replica_of = {step.stage: step.replica for step in schedule.lists[device]}
+    own = sorted(replica_of)
+
+    def made(what: What, stage: int) -> Step:
+        first = None if what is What.UPDATE else schedule.of_replica(replica_of[stage]).start
+        return Step(what, stage, first, 0, replica=replica_of[stage])
+
+    found = [made(What.FORWARD, stage) for stage in own]
+    for stage in reversed(own):
+        found += [made(What.BACKWARD, stage), made(What.UPDATE, stage)]
+    return found
+
+
+def learning_steps(schedule: Schedule, device: int) -> list[Step]:
+    """A device's steps after a batch with true gradients, if gradients are predicted."""
+    replica_of = {step.stage: step.replica for step in schedule.lists[device]}
+    own = sorted(replica_of)
+    found = [Step(What.LEARN, stage, None, 0, replica=replica_of[stage]) for stage in reversed(own)]
+    return [*found, Step(What.ADAM, own[0], None, 0, replica=replica_of[own[0]])]
 
 
 def under_way(steps: Iterable[Step]) -> int:

@@ -43,6 +43,7 @@ class PipelineTrainer(Trainer):
     recorded: keeps the steps of some batches
     expected: the cost model's view of the pipeline, for :meth:`results`
     alone: measured cycles of a batch on one device by phase, if they were
+    pipelined_epochs: later ones have no stale weights; None: there are no others
     """
 
     def __init__(self, settings: TrainSettings, session: Session, team: Team, folder: RunFolder | None, every: int):
@@ -51,6 +52,7 @@ class PipelineTrainer(Trainer):
         self.recorded: DeviceTimeline | None = None
         self.expected: Expected | None = None
         self.alone: dict[int, int] | None = None
+        self.pipelined_epochs: int | None = None
         self._behind = False  # the golden model, after a batch
         self.progress.counters["devices"] = self.n_devices
 
@@ -93,7 +95,10 @@ class PipelineTrainer(Trainer):
         shares = []
         for number, (phase, chosen) in enumerate(zip(phases, images, strict=True)):
             y_N = None if phase == GP else self.train_y_N[chosen]
-            batch = Batch(self.train_x_NCHW[chosen], y_N, hyper, fresh, adam, phase, follows=number > 0)
+            batch = Batch(
+                self.train_x_NCHW[chosen], y_N, hyper, fresh, adam, phase, follows=number > 0,
+                alone=self.pipelined_epochs is not None and progress.epoch >= self.pipelined_epochs,
+            )  # fmt: skip
             shares.append(self.team.order("train", batch))
             if self.recorded is not None:
                 ran = [ran for share in shares[-1] for ran in share.ran]
@@ -145,7 +150,7 @@ class PipelineTrainer(Trainer):
         counts[WARMUP] -= 1
         assert self.expected is not None
         whole = self._shares(counters, sum(counts))
-        expects = self.expected.speedup(self.progress.batches[GP] / sum(self.progress.batches))
+        expects = self.expected.speedup(self.progress.batches[GP] / sum(self.progress.batches), self._share_alone())
         speedup, kind, alone = expects, "as the cost model expects", None
         if self.alone is not None and whole["idle_shares"]:
             cycles = sum(count * self.alone[phase] for phase, count in enumerate(counts) if count)
@@ -160,6 +165,11 @@ class PipelineTrainer(Trainer):
             "replica_saturations": counters.get(REPLICAS_CUT, 0),
         }  # fmt: skip
 
+    def _share_alone(self) -> float:
+        """Part of all epochs without stale weights, of a hybrid run."""
+        epochs = self.settings.epochs
+        return 0.0 if self.pipelined_epochs is None else max(0, epochs - self.pipelined_epochs) / epochs
+
     def _shares(self, counters: Mapping[str, int], batches: int) -> dict:
         """Cycles and bytes of a batch, and idle shares, from the counters of some batches."""
         cycles = counters.get(PIPELINED, 0)
@@ -170,8 +180,15 @@ class PipelineTrainer(Trainer):
         }  # fmt: skip
 
 
-def one_device_cycles(settings: TrainSettings, device: str, dataset: Dataset) -> dict[int, int]:
-    """Cycles of a batch by phase on one device with the same micro-batches, without the one that calibrates."""
+def one_device_cycles(settings: TrainSettings, device: str, dataset: Dataset, updates: bool = False) -> dict[int, int]:
+    """Cycles of a batch by phase on one device with the same micro-batches, without the one that calibrates.
+
+    ``updates``: each micro-batch has its own, as a batch of its own has.
+    """
+    if updates:
+        parts = settings.micro_batches
+        apart = replace(settings, batch=settings.batch // parts, micro_batches=1)
+        return {phase: parts * cycles for phase, cycles in one_device_cycles(apart, device, dataset).items()}
     short = replace(
         settings, epochs=1 + settings.predicts, train_images=2 * settings.batch, test_images=1, schedule="constant",
         warmup_epochs=1, phases="1:1", plateau_factor=TrainSettings.plateau_factor,

@@ -20,6 +20,7 @@ from ..training.exchange import read_results, write_loss_gradients
 from ..training.gradient_state import GradientState, gradient_state
 from .device_program import DeviceProgram, Staged
 from .shared_predictor import StatePart
+from .stale import HeldExponents
 from .steps import PipelineError, Step, What
 
 __all__ = ["HEADER_BYTES", "Loss", "Memory", "Message", "Worker", "agreed_bytes"]
@@ -103,7 +104,7 @@ class Worker:
             raise PipelineError(
                 f"device {self.place} of the pipeline needs {plan.n_bytes} bytes of memory, it has {device.memory_size}"
             )
-        for program in filter(None, (compiled.program, compiled.calibrating, compiled.gp)):
+        for program in filter(None, (compiled.program, compiled.calibrating, compiled.gp, compiled.alone)):
             device.write(program.address, program.words())
         regions = [plan.region(group) for group in ("state", ON_CHIP, "activations")]
         device.set_regions([(first, end) for first, end in regions if first < end])
@@ -111,13 +112,17 @@ class Worker:
             device.set_ring(plan["inputs"].address, self.memory().entry_bytes, 1)
         self.gradient_state.install(device)
 
-    def begin(self, loss: Loss, calibrate: bool = False, phase: int = WARMUP) -> None:
+    def begin(self, loss: Loss, calibrate: bool = False, phase: int = WARMUP, alone: bool = False) -> None:
         """Get ready for a batch; inputs are in memory already."""
         self._program = self.compiled.calibrating if calibrate else self.compiled.program
         self._steps = self.compiled.calibrating_steps if calibrate else self.compiled.steps
         if phase == GP:
             assert self.compiled.gp is not None, "there is no source of gradients for GP"
             self._program, self._steps = self.compiled.gp, self.compiled.gp_steps
+        if alone and not calibrate:
+            assert self.compiled.alone is not None, "there is no program without staleness"
+            self._program, self._steps = self.compiled.alone, self.compiled.alone_steps
+        self._held = HeldExponents(self.device, () if calibrate else self.compiled.moved)
         self._calibrate, self._loss, self._phase, self.done, self.saturated = calibrate, loss, phase, 0, 0
         self._results: dict[int, list[np.ndarray]] = {}
 
@@ -151,8 +156,12 @@ class Worker:
 
     def run(self) -> tuple[list[Message], int]:
         """Run the next step; returns the messages that it sends, and the device's cycles."""
-        before = self.device.counters(self._phase)["cycles"]
-        return self._run(), self.device.counters(self._phase)["cycles"] - before
+        step, before = self.next, self.device.counters(self._phase)["cycles"]
+        assert step is not None, "the batch is over"
+        self._held.before(step)
+        sent = self._run(step)
+        self._held.after(step)
+        return sent, self.device.counters(self._phase)["cycles"] - before
 
     def cut(self, step: Step) -> int:
         """The number of parts kept apart until an update that may have been cut: an element is at the limit."""
@@ -190,10 +199,8 @@ class Worker:
         for name, exponent in exponents.items():
             self.device.set_exponents(self.compiled.slots[0][name].number, exponent)
 
-    def _run(self) -> list[Message]:
-        step, device = self.next, self.device
-        assert step is not None, "the batch is over"
-        last = step.stage == self.staged.schedule.stages - 1
+    def _run(self, step: Step) -> list[Message]:
+        device, last = self.device, step.stage == self.staged.schedule.stages - 1
         if last and step.what in (What.BACKWARD, What.BACKWARD_INPUT):
             assert step.micro_batch is not None
             gradients = self._loss(step.micro_batch, self._results.pop(step.micro_batch))
@@ -208,6 +215,7 @@ class Worker:
             device.start(self._program, self._phase, 1, self._calibrate)
         status = device.wait()
         self.done += 1
+        self._held.ran(step)
         if bool(status & Status.DONE) != (self.next is None):
             raise PipelineError(f"device {self.place} stopped at another place than after {step}")
         found = [replace(self._message(name, micro_batch, step.stage, True), exponent=exponent)

@@ -90,6 +90,26 @@ def test_predicted_gradients_have_the_bits_of_one_device_in_a_run_that_goes_on(a
     assert all([mine[name] for name in SAME[:5]] == [its[name] for name in SAME[:5]] for mine, its in rows)
 
 
+def test_stale_weights_and_a_hybrid_go_on_with_the_same_bits(adagp, tmp_path, monkeypatch):
+    """One epoch with stale weights and one without; the run stops within each."""
+    stale, checkpoint = (*SEVERAL, "--one-process", "--pipeline", "stale-1f1b", "--pipelined-epochs", "1"), []
+    code, _, err = adagp("train", "-o", tmp_path / "one", *stale)
+    assert code == 0 and "updates missed" in " ".join(err.split()) and "without stale weights" in " ".join(err.split())
+    write = PipelineTrainer.checkpoint
+
+    def stopping(trainer):
+        write(trainer)
+        checkpoint.append(trainer.progress.epoch)
+        if len(checkpoint) in (1, 3):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(PipelineTrainer, "checkpoint", stopping)
+    assert [adagp("train", "-o", tmp_path / "run", *stale)[0] for _ in range(3)] == [130, 130, 0]
+    hybrid, one = (RunFolder(tmp_path / name).summary for name in ("run", "one"))
+    assert hybrid["weights_hash"] == one["weights_hash"] and checkpoint[0] == 0 < checkpoint[2] + 1
+    assert [row["missed"] for row in hybrid["pipeline"]["stages"]] == [1, 0]
+
+
 def test_processes_of_torchrun_have_the_bits_of_one_device(adagp, one_device, tmp_path, monkeypatch):
     """This process is rank 0, and the store is that of torchrun's agent."""
     store = distributed.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
@@ -125,7 +145,9 @@ def test_mistakes_with_torchrun_are_told(adagp, tmp_path, monkeypatch, options, 
     (("--devices", "2", "--variant", "max", "--gate", "0.5"), "no device sees the quality of all predictions"),
     (("--devices", "2", "--variant", "low", "--gradient-source", "skip"), "the source 'predicted' alone"),
     (("--devices", "2", "--dataflow", "ws"), "several devices take the dataflow 'free' alone"),
-    (("--devices", "2", "--micro-batches", "4", "--pipeline", "stale-1f1b"), "must be one of 1f1b, gpipe"),
+    (("--devices", "2", "--micro-batches", "4", "--pipeline", "stale-registers"), "must be one of 1f1b, gpipe"),
+    (("--devices", "2", "--micro-batches", "4", "--pipelined-epochs", "1"), "of no effect with the pipeline 1f1b"),
+    (("--devices", "2", "--micro-batches", "4", "--pipeline", "stale-1f1b", "--variant", "max"), "the variant 'basel"),
     (("--devices", "3", "--micro-batches", "4", "--pipeline", "chimera"), "chimera: devices = 3 must be even"),
     (("--devices", "2", "--micro-batches", "4", "--compare"), "--compare needs the device sim"),
     (("--devices", "2", "--micro-batches", "4", "--link-latency", "-1"), "latency = -1.0 must be at least 0"),

@@ -10,10 +10,11 @@ import pytest
 import torch
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.pipelines.schedules import build
+from adagp.host.pipelines.staged_network import StagedNetwork
 from adagp.host.pipelines.steps import PipelineError
 from adagp.spec.phases import BP, GP
 from pipeline_ranks import LIMIT, process
-from pipelined import KINDS, MEMORY, MICRO_BATCHES, PARTS, PHASES, made, one_device
+from pipelined import BATCH, IMAGE, KINDS, MEMORY, MICRO_BATCHES, PARTS, PHASES, made, one_device, several_devices
 from torch import multiprocessing
 from torch.distributed import pipelining
 from torch.distributed.pipelining import schedules
@@ -26,6 +27,7 @@ RUNS = [
     ("plain", "zb-h1"),
     ("skipping", "interleaved"),
     ("predicted", "interleaved"),
+    ("plain", "stale-1f1b"),
 ]
 SIZE = 3
 
@@ -46,16 +48,26 @@ def seen(tmp_path_factory):
     ]
 
 
+def reference(kind, schedule):
+    """Hash and state after each batch of one device; with stale weights, of all devices in one process."""
+    config = KINDS[kind][1]
+    if not schedule.startswith("stale"):
+        return one_device(kind, GoldenDevice(config, MEMORY))
+    devices = [GoldenDevice(config, MEMORY) for _ in range(SIZE)]
+    pipeline = StagedNetwork(made(kind), IMAGE, BATCH, config, devices, schedule, MICRO_BATCHES)
+    return several_devices(pipeline, made(kind).state_dict(), kind)
+
+
 @pytest.fixture(scope="module")
 def expected():
-    """The hashes after each batch of one device, and its state at the end, by kind of network."""
-    found = {kind: list(one_device(kind, GoldenDevice(KINDS[kind][1], MEMORY))) for kind, _ in RUNS}
-    return {kind: ([weights for weights, _ in each], each[-1][1]) for kind, each in found.items()}
+    """The reference's hashes after each batch, and its state at the end, by run."""
+    found = {run: list(reference(*run)) for run in RUNS}
+    return {run: ([weights for weights, _ in each], each[-1][1]) for run, each in found.items()}
 
 
 @pytest.mark.parametrize(("kind", "schedule"), RUNS)
 def test_bits_are_those_of_one_device(seen, expected, kind, schedule):
-    hashes, state = expected[kind]
+    hashes, state = expected[kind, schedule]
     assert len({*hashes}) == len(PHASES[kind])
     for rank in seen:
         assert rank[f"{kind} {schedule}"]["hashes"] == hashes

@@ -208,7 +208,6 @@ def test_a_pooled_result_has_the_exponent_of_the_device_that_sees_its_maxima():
     ({"cut": ["9.Linear"]}, PipelineError, "cut at '9.Linear': a stage must begin with one of 2.Conv2d, 4.MaxPool2d"),
     ({"cut": ["2.Conv2d", "8.Linear"]}, PipelineError, "cut at 2 layers: 2 stages need 1"),
     ({"cut": ["8.Linear", "2.Conv2d"], "devices": 3}, PipelineError, "stages must follow each other as layers do"),
-    ({"schedule": "stale-1f1b"}, PipelineError, "stale-1f1b: only schedules with an update a batch"),
     ({"config": replace(TINY, n_tensors=16)}, LoweringError, "tensors need exponents, tiny has room for 16"),
     ({"memory": 1 << 13}, PipelineError, "device 0 of the pipeline needs [0-9]+ bytes of memory, it has 8192"),
 ])  # fmt: skip
