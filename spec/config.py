@@ -155,7 +155,9 @@ class Config(Limits):
         core = replace(
             self, rows=self.predictor_rows, cols=self.predictor_cols, predictor_rows=0, predictor_cols=0,
             port_width=min(self.port_width, PREDICTOR_PORT), update_lanes=1,
-            epilogue_lanes=min(self.epilogue_lanes, self.predictor_cols), clamps=False, dropout=False,
+            # Each vector takes as many cycles as in the main core.
+            epilogue_lanes=-(-self.epilogue_lanes * self.predictor_cols // self.result_lanes),
+            clamps=False, dropout=False,
         )  # fmt: skip
         # In elements, a quarter of each operand, and half of the results, which are what is large; the accumulator has
         # as many words as the main core's, but narrower ones.

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...spec.config import Config
 from ..lib.odometer import COUNT_BITS, Odometer
 from ..lib.register_slice import RegisterSlice
-from .im2col import N_OUTER, N_REDUCTION, Im2col, WalkLayout
+from .im2col import N_REDUCTION, Im2col, WalkLayout, innermost, most_bits
 
 __all__ = ["BlockIm2col", "BlockWalkLayout"]
 
@@ -31,6 +31,8 @@ class BlockOffsets(wiring.Component):
     ----------
     address_bits
         width of an address
+    levels
+        levels of the reduction, the innermost ones
 
     Members
     -------
@@ -47,7 +49,7 @@ class BlockOffsets(wiring.Component):
     A lane a cycle.
     """
 
-    def __init__(self, config: Config, address_bits: int):
+    def __init__(self, config: Config, address_bits: int, levels: int = N_REDUCTION):
         lanes = config.vector_lanes
         super().__init__({
             "walk": In(stream.Signature(BlockWalkLayout)), "busy": Out(1),
@@ -58,18 +60,21 @@ class BlockOffsets(wiring.Component):
         })  # fmt: skip
         self.config = config
         self.address_bits = address_bits
+        self.levels = levels
 
     def elaborate(self, platform):
         m = Module()
         walk, group = self.walk.payload, self.o.payload
-        m.submodules.odometer = odometer = Odometer(N_REDUCTION, self.address_bits)
+        bits = self.address_bits
+        m.submodules.odometer = odometer = Odometer(self.levels, bits, most_bits=most_bits(self.config, bits))
         working, blocks, last = (Signal(name=name) for name in ("working", "blocks", "last"))
         n_k, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
         lane = Signal(range(self.config.vector_lanes))
         size = Mux(blocks, self.config.vector_lanes, self.config.rows)
         gives, steps = Signal(), Signal()
         m.d.comb += [
-            odometer.n.eq(walk.k), odometer.jump.eq(walk.kjump), odometer.start.eq(self.walk.valid & self.walk.ready),
+            odometer.n.eq(innermost(walk.k, self.levels)), odometer.jump.eq(innermost(walk.kjump, self.levels)),
+            odometer.start.eq(self.walk.valid & self.walk.ready),
             self.walk.ready.eq(~working), group.last.eq(last), group.lanes.eq(Mux(last, left, size)),
             self.o.valid.eq(working & (lane + 1 == group.lanes)), gives.eq(self.o.valid & self.o.ready),
             steps.eq(working & (~self.o.valid | self.o.ready)), odometer.step.eq(steps), self.busy.eq(steps),
@@ -127,6 +132,8 @@ class BlockIm2col(Im2col):
     ----------
     depth
         words of a half of the scratchpad
+    levels
+        levels of outer positions and of the reduction, the innermost ones; others have one turn in all walks
     """
 
     walk_layout = BlockWalkLayout
@@ -135,8 +142,9 @@ class BlockIm2col(Im2col):
         config = self.config
         address_bits = (self.depth * config.banks - 1).bit_length()
         walk = self.walk.payload
-        m.submodules.odometer = odometer = Odometer(N_OUTER, address_bits, returns=True)
-        m.submodules.offsets = offsets = BlockOffsets(config, address_bits)
+        levels, reduction = self.levels
+        m.submodules.odometer = odometer = Odometer(levels, address_bits, True, most_bits(config, address_bits))
+        m.submodules.offsets = offsets = BlockOffsets(config, address_bits, reduction)
         m.submodules.following = following = RegisterSlice(offsets.o.payload.shape())
         wiring.connect(m, offsets.o, following.i)
         group = Signal(offsets.o.payload.shape(), reset_less=True)
@@ -162,7 +170,8 @@ class BlockIm2col(Im2col):
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
             start.eq(armed & ~busy), self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
-            odometer.n.eq(walk.n), odometer.jump.eq(walk.jump), odometer.start.eq(start),
+            odometer.n.eq(innermost(walk.n, levels)), odometer.jump.eq(innermost(walk.jump, levels)),
+            odometer.start.eq(start),
             position.valid.eq(busy & group_valid), position.half.eq(half), position.free.eq(first),
             position.ones.eq(extra), position.lanes.eq(group.lanes),
             position.end_pass.eq(final | (blocks & (place + 1 == size))),

@@ -23,6 +23,9 @@ from .pool_job import described, products
 
 __all__ = ["Compute"]
 
+GEMM_LEVELS = ((3, 3), (1, 1))
+"""Levels of the walks of A and B, outer positions and reduction, where all descriptors are GEMMs."""
+
 
 class Compute(wiring.Component):
     """Executes COMPUTE descriptors in order, on halves of A, B and the accumulator that tokens grant.
@@ -90,7 +93,8 @@ class Compute(wiring.Component):
         m = Module()
         config = self.config
         fetch = BlockIm2col if config.output_stationary else Im2col
-        fetch_a, fetch_b = fetch(config, config.a_depth), fetch(config, config.b_depth)
+        levels = [(N_OUTER, N_REDUCTION)] * 2 if config.pools else GEMM_LEVELS
+        fetch_a, fetch_b = fetch(config, config.a_depth, levels[0]), fetch(config, config.b_depth, levels[1])
         array, feeder, feeds, works = multiplying(config)
         accumulator, pool = Accumulator(config), Pool(config)
         m.submodules.feeder = feeder
@@ -157,7 +161,8 @@ class Compute(wiring.Component):
         config = self.config
         multiplies = job.mode.matches(*products(config), *[VectorMode.SCALE] * config.normalises)
         # A descriptor is shown when it has been valid for a cycle, so flags made from it alone can be registers.
-        gemm, selects, swapped, dots = (Signal(name=name) for name in ("gemm", "selects", "swapped", "dots"))
+        gemm = Signal(init=not config.pools)  # always 1 without a pool unit
+        selects, swapped, dots = (Signal(name=name) for name in ("selects", "swapped", "dots"))
         m.d.sync += [
             gemm.eq((job.mode == VectorMode.GEMM) | (not config.pools)),
             selects.eq(job.mode == VectorMode.SELECT), swapped.eq(job.swap),

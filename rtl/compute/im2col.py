@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ..lib.interfaces import OperandVector, PadRead, Token
-from ..lib.odometer import COUNT_BITS, JUMP_BITS, Odometer
+from ..lib.odometer import COUNT_BITS, JUMP_BITS, MOST_BITS, Odometer
 from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 
-__all__ = ["Im2col", "WalkLayout"]
+__all__ = ["Im2col", "WalkLayout", "most_bits"]
 
 N_OUTER = 6
 N_REDUCTION = 3
@@ -29,6 +29,19 @@ outer positions are walked ceil(repeat / cols) times.
 """
 
 
+def most_bits(config: Config, address_bits: int) -> int:
+    """Bits of the greatest count of a walk, less one: at most the operands of a half.
+
+    Products of vectors also walk the same operands again and again.
+    """
+    return MOST_BITS if config.adds_products else address_bits
+
+
+def innermost(values, levels: int):
+    """The last ``levels`` of an array of ``values``, one after the other."""
+    return Cat(list(values)[-levels:])
+
+
 class LaneOffsets(wiring.Component):
     """Makes addresses of each group of ``rows`` reduction elements, relative to an outer position.
 
@@ -39,6 +52,8 @@ class LaneOffsets(wiring.Component):
     ----------
     address_bits
         width of an address
+    levels
+        levels of the reduction, the innermost ones
 
     Members
     -------
@@ -54,27 +69,28 @@ class LaneOffsets(wiring.Component):
     A lane a cycle, so ``rows`` cycles for a group.
     """
 
-    def __init__(self, config: Config, address_bits: int):
+    def __init__(self, config: Config, address_bits: int, levels: int = N_REDUCTION):
         super().__init__({
             "walk": In(stream.Signature(WalkLayout)), "busy": Out(1),
             "o": Out(stream.Signature(data.StructLayout({
                 "offset": data.ArrayLayout(address_bits, config.rows), "lanes": range(config.rows + 1), "last": 1,
             }))),
         })  # fmt: skip
-        self.config = config
-        self.address_bits = address_bits
+        self.config, self.address_bits, self.levels = config, address_bits, levels
 
     def elaborate(self, platform):
         m = Module()
         rows = self.config.rows
         walk = self.walk.payload
-        m.submodules.odometer = odometer = Odometer(N_REDUCTION, self.address_bits)
+        bits = self.address_bits
+        m.submodules.odometer = odometer = Odometer(self.levels, bits, most_bits=most_bits(self.config, bits))
         busy = Signal()
         left = Signal(COUNT_BITS)
         lane = Signal(range(rows + 1))
 
         m.d.comb += [
-            odometer.n.eq(walk.k), odometer.jump.eq(walk.kjump), odometer.start.eq(self.walk.valid & self.walk.ready),
+            odometer.n.eq(innermost(walk.k, self.levels)), odometer.jump.eq(innermost(walk.kjump, self.levels)),
+            odometer.start.eq(self.walk.valid & self.walk.ready),
             self.walk.ready.eq(~busy), self.o.valid.eq(busy & (lane == rows)), self.o.payload.last.eq(left <= rows),
             self.o.payload.lanes.eq(rows), self.busy.eq(busy & ((lane != rows) | self.o.ready)),
         ]  # fmt: skip
@@ -103,6 +119,8 @@ class Im2col(wiring.Component):
     ----------
     depth
         words of a half of the scratchpad
+    levels
+        levels of outer positions and of the reduction, the innermost ones; others have one turn in all walks
 
     Members
     -------
@@ -130,14 +148,13 @@ class Im2col(wiring.Component):
     """Cycles from an outer position to its vector, which then passes through a :class:`.lib.skid.Skid`."""
     walk_layout = WalkLayout
 
-    def __init__(self, config: Config, depth: int):
+    def __init__(self, config: Config, depth: int, levels: tuple[int, int] = (N_OUTER, N_REDUCTION)):
         super().__init__({
             "walk": In(stream.Signature(self.walk_layout)), "pad": Out(PadRead(config, 2 * depth)),
             "full": Out(Token()), "free": Out(1), "waiting": Out(1), "busy": Out(1),
             "o": Out(stream.Signature(OperandVector(config))),
         })  # fmt: skip
-        self.config = config
-        self.depth = depth
+        self.config, self.depth, self.levels = config, depth, levels
 
     def elaborate(self, platform):
         m = Module()
@@ -159,8 +176,9 @@ class Im2col(wiring.Component):
         config = self.config
         address_bits = (self.depth * config.banks - 1).bit_length()
         walk = self.walk.payload
-        m.submodules.odometer = odometer = Odometer(N_OUTER, address_bits)
-        m.submodules.offsets = offsets = LaneOffsets(config, address_bits)
+        levels, reduction = self.levels
+        m.submodules.odometer = odometer = Odometer(levels, address_bits, most_bits=most_bits(config, address_bits))
+        m.submodules.offsets = offsets = LaneOffsets(config, address_bits, reduction)
         m.submodules.following = following = RegisterSlice(offsets.o.payload.shape())
         wiring.connect(m, offsets.o, following.i)
         group = Signal(offsets.o.payload.shape(), reset_less=True)
@@ -183,7 +201,8 @@ class Im2col(wiring.Component):
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
             start.eq(armed & ~busy), self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
-            odometer.n.eq(walk.n), odometer.jump.eq(walk.jump), odometer.start.eq(start),
+            odometer.n.eq(innermost(walk.n, levels)), odometer.jump.eq(innermost(walk.jump, levels)),
+            odometer.start.eq(start),
         ]  # fmt: skip
         with m.If(start):
             m.d.sync += [

@@ -4,10 +4,13 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["COUNT_BITS", "JUMP_BITS", "Odometer"]
+__all__ = ["COUNT_BITS", "JUMP_BITS", "MOST_BITS", "Odometer"]
 
 COUNT_BITS = 17
 """Width of a level's count."""
+
+MOST_BITS = COUNT_BITS - 1
+"""Counts are at most 2^MOST_BITS."""
 
 JUMP_BITS = 18
 """Width of a level's (signed) jump."""
@@ -24,6 +27,8 @@ class Odometer(wiring.Component):
         width of ``address``; addresses wrap around
     returns
         build ``save`` and ``restore``
+    most_bits
+        each count is at most 2^most_bits
 
     Members
     -------
@@ -49,7 +54,7 @@ class Odometer(wiring.Component):
     A position a cycle; ``address`` and ``last`` come from registers.
     """
 
-    def __init__(self, levels: int, address_bits: int, returns: bool = False):
+    def __init__(self, levels: int, address_bits: int, returns: bool = False, most_bits: int = MOST_BITS):
         super().__init__({
             "start": In(1), "step": In(1), **({"save": In(1), "restore": In(1)} if returns else {}),
             "n": In(data.ArrayLayout(COUNT_BITS, levels)),
@@ -58,13 +63,14 @@ class Odometer(wiring.Component):
         })  # fmt: skip
         self.levels = levels
         self.returns = returns
+        self.most_bits = most_bits
 
     def elaborate(self, platform):
         m = Module()
         # Counts run from n, loaded without being computed, to 1; the greatest begins as 0, which saves a bit. Flags
         # about them are made ahead, for a short path.
-        span = [Signal(COUNT_BITS - 1, name=f"span{i}") for i in range(self.levels)]
-        left = [Signal(COUNT_BITS - 1, name=f"left{i}") for i in range(self.levels)]
+        span = [Signal(self.most_bits, name=f"span{i}") for i in range(self.levels)]
+        left = [Signal(self.most_bits, name=f"left{i}") for i in range(self.levels)]
         # Flags of a level: it has 1 or 2 counts, has 0 or 1 left, turns with the next step, is the one that counts;
         # its ``n`` is 1 or 2.
         single, double, spent, nearly, turns, counts, ones, twos = (
@@ -73,7 +79,8 @@ class Odometer(wiring.Component):
         )
         jumps = Signal.like(self.jump)
         jump = Signal(signed(JUMP_BITS))
-        m.d.sync += [ones.eq(Cat(n == 1 for n in self.n)), twos.eq(Cat(n == 2 for n in self.n))]
+        counts_from = [n[: self.most_bits + 1] for n in self.n]
+        m.d.sync += [ones.eq(Cat(n == 1 for n in counts_from)), twos.eq(Cat(n == 2 for n in counts_from))]
 
         following = Signal(self.levels)  # ``spent`` after a step
         for level in range(self.levels):

@@ -150,7 +150,7 @@ def test_the_predictors_core():
     assert (core.a_depth, core.b_depth, core.c_depth, core.acc_depth) == (4096, 4096, 8192, 4096)
     assert (core.bias_elements, PAPER.bias_elements) == (4 * 128, 15 * 64)
     assert TINY.predictor_core.port_width == 64 == TINY.port_width
-    assert [replace(PAPER, epilogue_lanes=n).predictor_core.epilogue_lanes for n in (0, 3, 8)] == [0, 3, 4]
+    assert [replace(PAPER, epilogue_lanes=n).predictor_core.epilogue_lanes for n in (0, 3, 8)] == [0, 1, 3]
     assert replace(PAPER, predictor_rows=6).predictor_core.banks == 8
 
 
