@@ -12,6 +12,7 @@ from ..lib.delay import delayed
 from ..lib.interfaces import OperandVector, SignsLayout, VectorLayout
 from ..lib.multiplier import Multiplier
 from ..lib.odometer import COUNT_BITS
+from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from .depthwise import Depthwise, WindowsLayout
 from .dropout import DropLayout, Dropout
@@ -47,8 +48,9 @@ class Pool(wiring.Component):
 
     Timing
     ------
-    A tap a cycle, as long as results leave as fast: a result takes a cycle, MAX's two, that of DIGITS one a digit, one
-    with dropout as long as its mask. A cycle without a tap follows each window of DIGITS.
+    A tap a cycle, as long as results leave as fast: a vector takes two cycles, with batch norm one. MAX has two
+    vectors, DIGITS one a digit; one with dropout takes as long as its mask. A cycle without a tap follows each window
+    of DIGITS.
     """
 
     def __init__(self, config: Config):
@@ -246,13 +248,15 @@ class Pool(wiring.Component):
         While that can't leave, everything waits. With batch norm a window may leave as its digits, which all wait for.
         """
         value, index, totals = results
-        m.submodules.skid = skid = Skid(self.o.payload.shape())
-        wiring.connect(m, skid.o, wiring.flipped(self.o))
         normalises = self.config.normalises
+        # Results go on through a register slice, one every two cycles: two places help batch norm's alone.
+        m.submodules.skid = skid = (Skid if normalises else RegisterSlice)(self.o.payload.shape())
+        wiring.connect(m, skid.o, wiring.flipped(self.o))
         pending = Signal(range(2 * SUM_DIGITS) if normalises else 1)  # vectors of a window to leave after the first
         others = pending != 0
         stops = done.valid | digits if normalises else done.valid
-        leaves, goes_on = done.valid & ~keeps, skid.i.ready & ~(others & stops)
+        leaves = done.valid & ~keeps
+        goes_on = (skid.i.ready | ~leaves) & ~(others & stops)
         if self.config.drops:
             drawn, stays = self._drop(m, step & done.valid)
             leaves, goes_on = leaves & drawn, goes_on & drawn
