@@ -9,9 +9,11 @@ from ...spec.config import Config
 from ...spec.microcode.descriptors import Bits
 from ..lib.interfaces import descriptor_stream
 from ..lib.skid import Skid
-from .segments import Segments
+from .segments import LENGTH_BITS, SegmentLayout, Segments
 
-__all__ = ["BeatLayout", "BeatWalk", "BurstLayout", "BurstWalk", "pad_element_bits"]
+__all__ = [
+    "BeatLayout", "BeatWalk", "Beats", "BurstLayout", "BurstWalk", "Bursts", "most_bits", "pad_element_bits",
+]  # fmt: skip
 
 BurstLayout = data.StructLayout({"addr": 32, "length": 8, "first": 32, "last": 33})
 """A burst: address of its first beat, its number of beats - 1, the first and the last byte wanted."""
@@ -34,50 +36,64 @@ def pad_element_bits(config: Config) -> int:
     return (max(config.a_elements, config.b_elements, config.c_elements) - 1).bit_length()
 
 
+def most_bits(config: Config) -> int:
+    """Bits of the greatest length or number of turns in a descriptor, less one: at most the operands of a half.
+
+    With products of vectors, descriptors may go to the same places again and again.
+    """
+    return LENGTH_BITS if config.adds_products else pad_element_bits(config)
+
+
 def _single(place, last):
     """True if operand ``last``, counted from one at ``place`` in a block, is in that block; faster than their sum."""
     bits = len(place)
     return (last[bits:] == 0) & ~(place + last[:bits])[bits]
 
 
-class BurstWalk(wiring.Component):
-    """The bursts of descriptors in order, each within its aligned block of ``max_burst_beats``.
+class Bursts(wiring.Component):
+    """The bursts of segments in order, each within its aligned block of ``max_burst_beats``.
 
     Parameters
     ----------
     config : Config
         decides the length of bursts
-    bits : tuple of Bits
-        layout of the descriptors
+    segment : SegmentLayout
+        layout of a segment
 
     Members
     -------
-    i : In(descriptor_stream(bits))
-        descriptors
+    i : In(stream of ``segment``)
+        segments
     o : Out(stream of BurstLayout)
         bursts
     idle : Out(1)
-        all bursts of the descriptors taken from ``i`` have been taken from ``o``
+        no segment is offered, and all bursts of those taken from ``i`` have been taken from ``o``
 
     Timing
     ------
     At best one burst per cycle.
     """
 
-    def __init__(self, config: Config, bits: tuple[Bits, ...]):
+    def __init__(self, config: Config, segment: data.StructLayout):
         self._config = config
-        self._bits = bits
+        self._segment = segment
         super().__init__({
-            "i": In(descriptor_stream(bits)), "o": Out(stream.Signature(BurstLayout)), "idle": Out(1),
+            "i": In(self._given()), "o": Out(stream.Signature(BurstLayout)), "idle": Out(1),
         })  # fmt: skip
+
+    def _given(self):
+        return stream.Signature(self._segment)
+
+    def _segments(self, m):
+        """The segments."""
+        return wiring.flipped(self.i)
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.segments = segments = Segments(self._bits, 32, 0)
-        m.submodules.skid = skid = Skid(segments.o.payload.shape())
-        wiring.connect(m, wiring.flipped(self.i), segments.i)
-        wiring.connect(m, segments.o, skid.i)
+        segments = self._segments(m)
+        m.submodules.skid = skid = Skid(self._segment)
+        wiring.connect(m, segments, skid.i)
         segment, dram = skid.o.payload, skid.o.payload.place.dram
 
         # The segment whose bursts are being offered: bytes first..last, in blocks that a burst must stay in.
@@ -98,7 +114,7 @@ class BurstWalk(wiring.Component):
             self.o.payload.length.eq((Mux(final, end, full) - first[beat_bits:block_bits])[: len(end)]),
             self.o.payload.first.eq(first),
             self.o.payload.last.eq(Mux(final, last, first | ((1 << block_bits) - 1))),
-            self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
+            self.idle.eq(~segments.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
@@ -115,42 +131,81 @@ class BurstWalk(wiring.Component):
         return m
 
 
-class BeatWalk(wiring.Component):
-    """The beats of descriptors in order.
+class BurstWalk(Bursts):
+    """The bursts of descriptors in order; :class:`Bursts` says the rest.
 
     Parameters
     ----------
     config : Config
-        decides the size of a beat
+        decides the length of bursts
     bits : tuple of Bits
         layout of the descriptors
+    most : int
+        lengths and turns are at most 2^most
 
     Members
     -------
     i : In(descriptor_stream(bits))
         descriptors
+    """
+
+    def __init__(self, config: Config, bits: tuple[Bits, ...], most: int = LENGTH_BITS):
+        self._bits, self._most = bits, most
+        super().__init__(config, SegmentLayout(32, 0, most))
+
+    def _given(self):
+        return descriptor_stream(self._bits)
+
+    def _segments(self, m):
+        m.submodules.segments = segments = Segments(self._bits, 32, 0, self._most)
+        wiring.connect(m, wiring.flipped(self.i), segments.i)
+        return segments.o
+
+
+class Beats(wiring.Component):
+    """The beats of segments in order.
+
+    Parameters
+    ----------
+    config : Config
+        decides the size of a beat
+    most : int
+        segments have at most 2^most operands
+
+    Members
+    -------
+    i : In(stream of SegmentLayout)
+        segments; their places in DRAM modulo a beat
     offsets : In(array of addresses)
         ``offsets[j]`` is j times the distance in the scratchpad between operands adjacent in DRAM; steady while not
         ``idle``
     o : Out(stream of BeatLayout(config))
         beats
     idle : Out(1)
-        all beats of the descriptors taken from ``i`` have been taken from ``o``
+        no segment is offered, and all beats of those taken from ``i`` have been taken from ``o``
 
     Timing
     ------
     At best one beat per cycle.
     """
 
-    def __init__(self, config: Config, bits: tuple[Bits, ...]):
+    def __init__(self, config: Config, most: int):
         self._config = config
-        self._bits = bits
+        self._places = exact_log2(config.beat_bytes), pad_element_bits(config), most
+        self._segment = SegmentLayout(*self._places)
         super().__init__({
-            "i": In(descriptor_stream(bits)),
+            "i": In(self._given()),
             "offsets": In(data.ArrayLayout(pad_element_bits(config), config.beat_elements + 1)),
             "o": Out(stream.Signature(BeatLayout(config))),
             "idle": Out(1),
         })  # fmt: skip
+
+    def _given(self):
+        return stream.Signature(self._segment)
+
+    def _segments(self, m):
+        """The segments."""
+        return wiring.flipped(self.i)
 
     def elaborate(self, platform):
         m = Module()
@@ -158,10 +213,9 @@ class BeatWalk(wiring.Component):
         lanes = config.beat_elements
         element_bits = pad_element_bits(config)
         operand_shift = exact_log2(config.operand_bytes)
-        m.submodules.segments = segments = Segments(self._bits, exact_log2(config.beat_bytes), element_bits)
-        m.submodules.skid = skid = Skid(segments.o.payload.shape())
-        wiring.connect(m, wiring.flipped(self.i), segments.i)
-        wiring.connect(m, segments.o, skid.i)
+        segments = self._segments(m)
+        m.submodules.skid = skid = Skid(self._segment)
+        wiring.connect(m, segments, skid.i)
         segment = skid.o.payload
         skipped = segment.place.dram[operand_shift:]  # operands of the first beat before the segment
         span = skipped + segment.last  # its last operand, counted from its first beat on
@@ -175,7 +229,7 @@ class BeatWalk(wiring.Component):
             self.o.payload.first.eq(first),
             *(self.o.payload.addr[j].eq(base + self.offsets[j]) for j in range(lanes)),
             *(self.o.payload.mask[j].eq((j >= first) & (~final | (j <= end if j else 1))) for j in range(lanes)),
-            self.idle.eq(~segments.o.valid & ~skid.o.valid & ~self.o.valid),
+            self.idle.eq(~segments.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
@@ -196,3 +250,34 @@ class BeatWalk(wiring.Component):
                 end.eq(span),
             ]
         return m
+
+
+class BeatWalk(Beats):
+    """The beats of descriptors in order; :class:`Beats` says the rest.
+
+    Parameters
+    ----------
+    config : Config
+        decides the size of a beat
+    bits : tuple of Bits
+        layout of the descriptors
+    most : int
+        lengths and turns are at most 2^most
+
+    Members
+    -------
+    i : In(descriptor_stream(bits))
+        descriptors
+    """
+
+    def __init__(self, config: Config, bits: tuple[Bits, ...], most: int = LENGTH_BITS):
+        self._bits = bits
+        super().__init__(config, most)
+
+    def _given(self):
+        return descriptor_stream(self._bits)
+
+    def _segments(self, m):
+        m.submodules.segments = segments = Segments(self._bits, *self._places)
+        wiring.connect(m, wiring.flipped(self.i), segments.i)
+        return segments.o

@@ -11,71 +11,15 @@ from ...spec.numerics import operand_max, unpredicted
 from ..lib.delay import delayed
 from ..lib.interfaces import PadWrite, ReadClient, Token, descriptor_layout, descriptor_stream
 from ..lib.requantise import Requantise
-from ..lib.standing_queue import StandingQueue
-from .bursts import BeatWalk, BurstWalk, pad_element_bits
+from .bursts import Beats, most_bits, pad_element_bits
+from .fill_requests import FillRequests
+from .segments import nonempty
 
 __all__ = ["Fill"]
 
 _LAYOUT = descriptor_layout(FILL)
 _BIAS_SHIFT = 31
 """Greatest shift of a bias, in either direction."""
-
-
-class _Requests(wiring.Component):
-    """Fill's memory side: takes tokens, asks for bursts, passes descriptors on to the data side.
-
-    It may be two descriptors ahead of the data side. A descriptor goes on, and its bursts are asked for, once its
-    token is taken. The data side therefore takes every beat without waiting for another block.
-
-    Members
-    -------
-    i, o : In, Out(descriptor_stream(FILL))
-        descriptors from the sequencer, and on to the data side
-    request : Out(request stream)
-        bursts
-    a_free, b_free, c_free : Out(Token())
-        free halves of the scratchpads
-    wanted : Out(1)
-        a descriptor is there, and its token
-    """
-
-    def __init__(self, config: Config):
-        self._config = config
-        super().__init__({
-            "i": In(descriptor_stream(FILL)),
-            "o": Out(descriptor_stream(FILL)),
-            "request": Out(ReadClient(config).members["request"].signature),
-            "a_free": Out(Token()), "b_free": Out(Token()), "c_free": Out(Token()), "wanted": Out(1),
-        })  # fmt: skip
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.queue = queue = StandingQueue(_LAYOUT.size)
-        m.submodules.walk = walk = BurstWalk(self._config, FILL)
-        d = self.i.payload
-        avail, taken = Signal(), Signal()
-        m.d.comb += [
-            self.wanted.eq(self.i.valid & avail),
-            self.i.ready.eq(taken),
-            queue.w_en.eq(taken),
-            queue.w_data.eq(d),
-            queue.r_en.eq(self.o.ready),
-            self.o.valid.eq(queue.r_rdy),
-            self.o.payload.eq(queue.r_data),
-            walk.i.valid.eq(taken),
-            walk.i.payload.eq(d),
-            self.request.valid.eq(walk.o.valid),
-            self.request.payload.addr.eq(walk.o.payload.addr),
-            self.request.payload.length.eq(walk.o.payload.length),
-            walk.o.ready.eq(self.request.ready),
-        ]
-        # Registered, as it has hundreds of loads; its conditions stay true until the descriptor goes.
-        m.d.sync += taken.eq(self.wanted & queue.w_rdy & walk.i.ready & ~taken)
-        with m.Switch(d.target):
-            for target, token in ((Target.A, self.a_free), (Target.B, self.b_free), (None, self.c_free)):
-                with m.Case(target) if target is not None else m.Default():
-                    m.d.comb += [avail.eq(token.avail | ~d.open), token.take.eq(taken & d.open)]
-        return m
 
 
 class Fill(wiring.Component):
@@ -133,19 +77,19 @@ class Fill(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.requests = requests = _Requests(self._config)
-        m.submodules.walk = walk = BeatWalk(self._config, FILL)
+        m.submodules.requests = requests = FillRequests(self._config)
+        m.submodules.walk = walk = Beats(self._config, most_bits(self._config))
         wiring.connect(m, wiring.flipped(self.i), requests.i)
         wiring.connect(m, requests.request, wiring.flipped(self.client.request))
         for name in ("a_free", "b_free", "c_free"):
             wiring.connect(m, getattr(requests, name), wiring.flipped(getattr(self, name)))
 
         d = Signal(_LAYOUT)  # the descriptor being worked on
-        half, moving, landed = Signal(), Signal(), Signal()
+        half, moving, starts, landed = (Signal(name=name) for name in ("half", "moving", "starts", "landed"))
         clearing = Signal()  # a register, as the scratchpads are far away
         clear_word = Signal(pad_element_bits(self._config))
         m.d.comb += [
-            walk.i.payload.eq(d),
+            walk.i.payload.eq(requests.segments.payload),
             walk.o.ready.eq(self.client.beats.valid),
             self.client.beats.ready.eq(walk.o.valid),
             moving.eq(walk.o.valid & walk.o.ready),
@@ -153,16 +97,22 @@ class Fill(wiring.Component):
             self.fault_command.eq(d.command),
         ]
         self._offsets(m, walk, d)
-        self._control(m, requests, walk, d, clear_word, clearing, landed)
+        self._control(m, requests, walk, d, clear_word, clearing, starts, landed)
         self._finish(m, d, half, landed)
         self._write(m, walk, d, half, clear_word, clearing, moving)
-        self._bias(m, walk, d, half, moving)
+        self._bias(m, walk, d, half, starts, moving)
         return m
 
-    def _control(self, m, requests, walk, d, clear_word, clearing, landed):
+    def _control(self, m, requests, walk, d, clear_word, clearing, starts, landed):
         """Carry out one descriptor after the other: clear, then move data."""
         bank_bits, queue = (self._config.banks - 1).bit_length(), requests.o
         words_left = Signal(len(d.clear) - bank_bits)  # after the one that is being cleared
+        more = Signal()  # the descriptor has segments that the walk hasn't taken
+        m.d.comb += [
+            walk.i.valid.eq(requests.segments.valid & more), requests.segments.ready.eq(walk.i.ready & more),
+        ]  # fmt: skip
+        with m.If(walk.i.valid & walk.i.ready & requests.last):
+            m.d.sync += more.eq(0)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += queue.ready.eq(1)
@@ -182,9 +132,10 @@ class Fill(wiring.Component):
                     m.d.sync += clearing.eq(0)
                     m.next = "START"
             with m.State("START"):
-                m.d.comb += walk.i.valid.eq(1)
+                m.d.comb += starts.eq(1)
+                m.d.sync += more.eq(nonempty(d, most_bits(self._config)))
                 m.next = "MOVE"
-            with m.State("MOVE"), m.If(walk.idle):
+            with m.State("MOVE"), m.If(~more & walk.idle):
                 m.d.comb += landed.eq(1)
                 m.next = "IDLE"
         m.d.comb += self.busy.eq(requests.wanted | queue.valid | ~fsm.ongoing("IDLE"))
@@ -235,7 +186,7 @@ class Fill(wiring.Component):
             word_bits = len(pad.addr[0]) - 1
             m.d.comb += [pad.addr[j].eq(Cat(words[j][:word_bits], s1_half)) for j in range(config.banks)]
 
-    def _bias(self, m, walk, d, half, moving):
+    def _bias(self, m, walk, d, half, starts, moving):
         """Requantise the bias operand of a beat."""
         config = self._config
         operands = ArrayLayout(signed(config.operand_width), config.beat_elements)(self.client.beats.payload.data)
@@ -247,7 +198,7 @@ class Fill(wiring.Component):
             requantise.i.eq(operands[walk.o.payload.first]),
             requantise.shift.eq(d.shift),
         ]
-        with m.If(walk.i.valid):
+        with m.If(starts):
             m.d.sync += first.eq(1)
         with m.Elif(moving):
             m.d.sync += first.eq(0)

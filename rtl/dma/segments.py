@@ -8,9 +8,20 @@ from ...spec.microcode.descriptors import FILL, Bits
 from ..lib.delay import delayed
 from ..lib.interfaces import descriptor_layout, descriptor_stream
 
-__all__ = ["Segments"]
+__all__ = ["SegmentLayout", "Segments", "nonempty"]
 
-_LENGTH = descriptor_layout(FILL)["length"].shape
+LENGTH_BITS = descriptor_layout(FILL)["length"].width
+
+
+def SegmentLayout(dram_bits: int, sp_bits: int, most_bits: int = LENGTH_BITS) -> data.StructLayout:
+    """A segment: its place in DRAM and scratchpad, and its number of operands - 1."""
+    return data.StructLayout({"place": data.StructLayout({"dram": dram_bits, "sp": sp_bits}), "last": most_bits})
+
+
+def nonempty(d, most_bits: int = LENGTH_BITS):
+    """1 if descriptor ``d`` has segments: no length or number of turns is 0; they are at most 2^most_bits."""
+    counts = [d[name][: most_bits + 1] for name in ("length", "n0", "n1", "n2") if name in d.shape().members]
+    return Cat(count != 0 for count in counts).all()
 
 
 class Segments(wiring.Component):
@@ -22,6 +33,8 @@ class Segments(wiring.Component):
         layout of the descriptors
     dram_bits, sp_bits : int
         bits of the places in DRAM and scratchpad, which are modulo these widths
+    most_bits : int
+        lengths and turns are at most 2^most_bits
 
     Members
     -------
@@ -29,26 +42,27 @@ class Segments(wiring.Component):
         descriptors; the next one is taken when the last segment has been
     o : Out(stream of {place, last})
         a segment's place in DRAM and scratchpad, and its number of operands - 1
+    last : Out(1)
+        it is the descriptor's last segment
 
     Timing
     ------
     At best one segment per cycle.
     """
 
-    def __init__(self, bits: tuple[Bits, ...], dram_bits: int, sp_bits: int):
-        self._place = data.StructLayout({"dram": dram_bits, "sp": sp_bits})
-        super().__init__({
-            "i": In(descriptor_stream(bits)),
-            "o": Out(stream.Signature(data.StructLayout({"place": self._place, "last": _LENGTH}))),
-        })  # fmt: skip
+    def __init__(self, bits: tuple[Bits, ...], dram_bits: int, sp_bits: int, most_bits: int = LENGTH_BITS):
+        segment = SegmentLayout(dram_bits, sp_bits, most_bits)
+        self._place, self._most_bits = segment["place"].shape, most_bits
+        super().__init__({"i": In(descriptor_stream(bits)), "o": Out(stream.Signature(segment)), "last": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         d = self.i.payload
         levels = range(sum(name in ("n0", "n1", "n2") for name, _ in d.shape()))
+        n = [d[f"n{level}"][: self._most_bits + 1] for level in levels]
         # All turns of a level, and those left, this one included: so they are loaded without being computed.
-        turns = [Signal.like(d[f"n{level}"], name=f"turns{level}", reset_less=True) for level in levels]
-        left = [Signal.like(d[f"n{level}"], name=f"left{level}", reset_less=True) for level in levels]
+        turns = [Signal(len(count), name=f"turns{level}", reset_less=True) for level, count in enumerate(n)]
+        left = [Signal(len(count), name=f"left{level}", reset_less=True) for level, count in enumerate(n)]
         # By level. several: it has more than one turn; double: just two; more: a turn is left; nearly: just one is.
         # When this segment is taken, steps: it steps; anew: a level outside it steps; turning: either.
         several, double, more, nearly, steps, anew, turning = (
@@ -56,7 +70,7 @@ class Segments(wiring.Component):
             for name in ("several", "double", "more", "nearly", "steps", "anew", "turning")
         )
         free, taken = ~self.o.valid, self.o.ready  # while free, nothing else matters
-        m.d.comb += self.i.ready.eq(free)
+        m.d.comb += [self.i.ready.eq(free), self.last.eq(~steps.any())]
         following = Signal(len(levels))  # more, after a step
         with m.If(taken):
             m.d.sync += [
@@ -73,20 +87,16 @@ class Segments(wiring.Component):
                     left[level].eq(Mux(anew[level], turns[level], left[level] - 1)),
                     nearly[level].eq(Mux(anew[level], double[level], left[level] == 3)),
                 ]
-        nonempty = ~Cat(d.length == 0, *(d[f"n{level}"] == 0 for level in levels)).any()
         with m.If(free):  # these hundreds of registers load even without a descriptor
-            ones = Cat(d[f"n{level}"] == 1 for level in levels)
-            twos = Cat(d[f"n{level}"] == 2 for level in levels)
+            ones = Cat(count == 1 for count in n)
+            twos = Cat(count == 2 for count in n)
             m.d.sync += [
-                self.o.valid.eq(self.i.valid & nonempty), several.eq(~ones), more.eq(~ones), double.eq(twos),
-                nearly.eq(twos), *self._steps(~ones, steps, anew, turning),
+                self.o.valid.eq(self.i.valid & nonempty(d, self._most_bits)), several.eq(~ones), more.eq(~ones),
+                double.eq(twos), nearly.eq(twos), *self._steps(~ones, steps, anew, turning),
             ]  # fmt: skip
-            for level in levels:
-                m.d.sync += [
-                    turns[level].eq(d[f"n{level}"]),
-                    left[level].eq(d[f"n{level}"]),
-                ]
-        m.d.comb += self.o.payload.last.eq(delayed(m, d.length - 1, 1, free, reset=False))
+            for level, count in enumerate(n):
+                m.d.sync += [turns[level].eq(count), left[level].eq(count)]
+        m.d.comb += self.o.payload.last.eq(delayed(m, (d.length - 1)[: self._most_bits], 1, free, reset=False))
         self._places(m, levels, steps, turning, free, taken)
         return m
 

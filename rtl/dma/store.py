@@ -1,6 +1,6 @@
 """Store: the DMA engine that takes results from the C scratchpad to memory."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -22,8 +22,9 @@ from ..lib.interfaces import (  # fmt: skip
 from ..lib.skid import Skid
 from ..memory.axi import BEGUN
 from ..memory.scratchpad import Scratchpad
-from .bursts import BeatLayout, BeatWalk, BurstWalk
+from .bursts import BeatLayout, Beats, Bursts, most_bits, pad_element_bits
 from .region_gate import RegionGate
+from .segments import SegmentLayout, Segments
 from .write_stop import WriteStop
 
 __all__ = ["Store"]
@@ -190,9 +191,11 @@ class Store(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.bursts = bursts = BurstWalk(config, STORE)
+        most = most_bits(config)
+        m.submodules.segments = segments = Segments(STORE, 32, pad_element_bits(config), most)
+        m.submodules.bursts = bursts = Bursts(config, SegmentLayout(32, 0, most))
         m.submodules.gate = gate = RegionGate(config)
-        m.submodules.walk = walk = BeatWalk(config, STORE)
+        m.submodules.walk = walk = Beats(config, most)
         m.submodules.reader = reader = _Reader(config)
         m.submodules.answers = answers = _Answers(config)
         m.submodules.write_stop = write_stop = WriteStop()
@@ -207,8 +210,7 @@ class Store(wiring.Component):
 
         d = Signal(_LAYOUT)  # the descriptor being worked on
         m.d.comb += [
-            bursts.i.payload.eq(d),
-            walk.i.payload.eq(d),
+            segments.i.payload.eq(d),
             *(walk.offsets[j].eq(j) for j in range(config.beat_elements + 1)),
             reader.half.eq(d.half),
             gate.regions.eq(self.regions),
@@ -230,10 +232,21 @@ class Store(wiring.Component):
         ]
         # The reader's idle of the cycle before covers the beat that the walk offered it then.
         empty = bursts.idle & gate.idle & walk.idle & delayed(m, reader.idle, 1) & ~skid.o.valid
-        self._control(m, d, bursts, walk, answers, empty)
+        self._share(m, segments.o, (bursts.i, walk.i))
+        self._control(m, d, segments, answers, empty & ~segments.o.valid)
         return m
 
-    def _control(self, m, d, bursts, walk, answers, empty):
+    def _share(self, m, segments, takers):
+        """Give each segment to both takers in the same cycle."""
+        m.d.comb += segments.ready.eq(Cat(taker.ready for taker in takers).all())
+        for taker in takers:
+            place = taker.payload.place
+            m.d.comb += [
+                taker.valid.eq(segments.valid & segments.ready), taker.payload.last.eq(segments.payload.last),
+                *(place[name].eq(segments.payload.place[name]) for name in ("dram", "sp")),
+            ]  # fmt: skip
+
+    def _control(self, m, d, segments, answers, empty):
         """Carry out one descriptor after the other."""
         ended = Signal()  # in the cycle before, nothing of the descriptor was left
         begin, begins = self.i.payload.begin, Signal()
@@ -249,7 +262,7 @@ class Store(wiring.Component):
                     m.next = "START"
             with m.State("START"):
                 m.d.sync += self.i.ready.eq(0)
-                m.d.comb += [bursts.i.valid.eq(~d.dry), walk.i.valid.eq(~d.dry)]
+                m.d.comb += segments.i.valid.eq(~d.dry)
                 m.next = "MOVE"
             with m.State("MOVE"):
                 m.d.sync += ended.eq(empty)

@@ -1,7 +1,8 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
 from adagp.rtl.dma.bursts import BeatWalk, BurstWalk
-from adagp.rtl.dma.fill import Fill, _Requests
+from adagp.rtl.dma.fill import Fill
+from adagp.rtl.dma.fill_requests import FillRequests
 from adagp.rtl.dma.region_gate import RegionGate
 from adagp.rtl.dma.segments import Segments
 from adagp.rtl.dma.store import Store, _Answers, _Reader
@@ -77,17 +78,30 @@ def _queue_rule(h, path):
     return (queue.r_rdy, far), (stays, near)
 
 
-@job("fill_requests", lambda: _Requests(CONFIG))
+def _ahead_rule(h, path):
+    """Both the bursts and the data side get each segment, or neither."""
+    segments, walk, ahead = (h.block(f"{path}{name}") for name in ("segments", "walk", "ahead"))
+    moves = segments.o.valid & segments.o.ready
+    h.prove(f"{path}segments: to the bursts", moves == (walk.i.valid & walk.i.ready))
+    h.prove(f"{path}segments: to the data side", moves == (ahead.w_en & ahead.w_rdy))
+
+
+@job("fill_requests", lambda: FillRequests(CONFIG), cut=("t:$mem_v2",))
 def _fill_requests(h):
     bind_streams(h)
     bind_tokens(h)
     _queue_rule(h, "queue")
+    segment = h.block("ahead").r_data
+    h.assume("ahead: data stands while none is read",
+             ~h.before(~h.block("ahead.memory").r_en) | (h.before(segment) == segment))  # fmt: skip
     request_rule(h, "request", h.dut.request)
+    segments_rule(h, "segments")
     burst_walk_rule(h, "walk")
-    h.prove("i: what it takes to take it is there", ~h.dut.i.ready | (h.dut.i.valid & h.block("walk").i.ready))
+    _ahead_rule(h, "")
+    h.prove("i: what it takes to take it is there", ~h.dut.i.ready | (h.dut.i.valid & h.block("segments").i.ready))
 
 
-@job("fill", lambda: Fill(CONFIG), cut=("t:$mul",))
+@job("fill", lambda: Fill(CONFIG), cut=("t:$mul", "t:$mem_v2"))
 def _fill(h):
     """Also that no more halves are given on than were taken, where descriptors open and complete them in turn."""
     dut = h.dut
@@ -95,12 +109,14 @@ def _fill(h):
     bind_tokens(h)
     request_rule(h, "client.request", dut.client.request)
     walk = h.block("walk")
+    segments_rule(h, "requests.segments")
     burst_walk_rule(h, "requests.walk")
+    _ahead_rule(h, "requests.")
     beat_walk_rule(h, "walk")
     busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
     h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
-    h.prove("walk: takes a descriptor at once", ~walk.i.valid | walk.i.ready)
     h.prove("walk: idle between descriptors", h.state("", "MOVE") | walk.idle)
+    h.prove("more: within a descriptor", h.state("", "MOVE") | ~h.signal("more"))
     layout = dut.i.p.shape()
     waiting = [(valid, layout(item)) for valid, item in _queue_rule(h, "requests.queue")]
     waiting.append((~h.state("", "IDLE"), layout(h.signal("d"))))
@@ -191,16 +207,15 @@ def _store(h):
     d = dut.i.p.shape()(h.signal("d"))
     h.prove("c_free: given once for each token taken",
             held == (opened | (h.state("", "MOVE") & d.close)))  # fmt: skip
-    answers, bursts, walk = h.block("answers"), h.block("bursts"), h.block("walk")
+    answers, segments, bursts, walk = (h.block(name) for name in ("answers", "segments", "bursts", "walk"))
+    segments_rule(h, "segments")
     burst_walk_rule(h, "bursts")
     beat_walk_rule(h, "walk")
-    busy, offsets = h.before(~walk.idle), walk.offsets.as_value()
-    h.prove("walk: its offsets are steady while it isn't idle", ~busy | (h.before(offsets) == offsets))
     h.prove("answers: marked only while not busy", ~answers.mark | ~answers.busy)
-    for name, part in (("bursts", bursts), ("walk", walk)):
-        h.prove(f"{name}: takes a descriptor at once", ~part.i.valid | part.i.ready)
+    h.prove("segments: takes a descriptor at once", ~segments.i.valid | segments.i.ready)
+    h.prove("segments: taken by both or none", (bursts.i.valid & bursts.i.ready) == (walk.i.valid & walk.i.ready))
     gate, reader = h.block("gate"), h.block("reader")
-    idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~h.block("skid").o.valid
+    idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~segments.o.valid & ~h.block("skid").o.valid
     h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
     h.prove("ended: nothing is under way any more", ~h.signal("ended") | (idle & h.state("", "MOVE")))
     skid_rule(h, "gate.arrived", lambda burst: burst_form(1, burst))
