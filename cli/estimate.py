@@ -1,7 +1,7 @@
 """``adagp estimate``: cycles, bytes and energy of a network's batch by phase, without data."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +14,7 @@ from ..host.training.settings import SettingsError
 from ..spec.phases import BP, EVALUATION, GP, PHASE_NAMES, PHASE_TITLES
 from .network_options import NetworkOptions
 from .option_groups import grouped
-from .options import EstimatedDataflowOption, JsonOption, summarise
+from .options import EstimatedDataflowOption, JsonOption, SavingOptions, summarise
 
 if TYPE_CHECKING:
     from torch import nn
@@ -116,9 +116,11 @@ def estimate(
         found = estimates.estimated(network, phases := estimates.phases_of(network), row_stationary=options.modelled)
         gain, baseline = dict[str, float](), found
         if GP in phases:
-            base, _ = replace(options, variant="baseline").build()
+            base, _ = replace(options, variant="baseline", **asdict(SavingOptions())).build()
             baseline = estimates.estimated(base, (BP, EVALUATION), row_stationary=options.modelled)
-            gain = estimates.speed_up(baseline, found, options.variant, network.config.n_pes)
+            gain = estimates.speed_up(
+                baseline, found, options.variant, network.config.n_pes, options.predictor_every
+            )  # fmt: skip
             gain["ideal_saving"] = estimates.ideal_saving(baseline)
     seconds = time.perf_counter() - began
     Console().print(_table(found, options.title))
@@ -133,7 +135,9 @@ def estimate(
     run: dict[str, float] = {}
     if options.data:
         batches = IMAGES[options.data][2] // options.batch
-        run = estimates.whole_run(estimates.means(baseline, found), batches, network.config.clock_hz)
+        run = estimates.whole_run(
+            estimates.means(baseline, found, options.predictor_every), batches, network.config.clock_hz
+        )  # fmt: skip
         print(f"{estimates.EPOCHS} epochs of the data set: {_run_text(run, bool(gain))}")
     print(f"compiled and estimated in {seconds:.1f} s")
     islands = {stop.island.name for stop in network.compiled.stops if stop.island is not None}
@@ -155,7 +159,7 @@ def _saving(part: float) -> str:
 
 
 def _title(name: str) -> str:
-    return PHASE_TITLES[PHASE_NAMES.index(name)]
+    return PHASE_TITLES[PHASE_NAMES.index(name)] if name in PHASE_NAMES else f"BP, {name}"
 
 
 def _run_text(run: dict[str, float], predicts: bool) -> str:

@@ -7,7 +7,15 @@ import typer
 
 from ..host.compiler.dataflow import MODELLED
 from ..host.training.settings import SettingsError, TrainSettings
-from .options import DataflowOption, MicroBatchesOption, PresetOption, SourceOption, SwitchesOption, VariantOption
+from .options import (
+    DataflowOption,
+    MicroBatchesOption,
+    PresetOption,
+    SavingOptions,
+    SourceOption,
+    SwitchesOption,
+    VariantOption,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,7 +26,7 @@ __all__ = ["NetworkOptions"]
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class NetworkOptions(SavingOptions):
     """A network, its images and batch, and the accelerator that it is compiled for."""
 
     model: Annotated[str, typer.Option(help="A built-in network, or `file.py:function`; see `adagp train --help`.")] = (
@@ -45,7 +53,8 @@ class NetworkOptions:
         source = settings.gradient_source if settings.predicts else None
         network = Network(
             module, self.image, settings.batch, settings.config, source=source, dataflow=settings.dataflow,
-            micro_batches=settings.micro_batches,
+            micro_batches=settings.micro_batches, predictor_every=settings.predictor_every,
+            gp_momentum=settings.gp_momentum,
         )  # fmt: skip
         if len(network.compiled.graph.results) == 1 and network.n_outputs != self.classes:
             raise SettingsError(f"{self.model} has {network.n_outputs} outputs, --classes says {self.classes}")
@@ -69,7 +78,7 @@ class NetworkOptions:
         return TrainSettings(
             model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
             switches=self.switches, dataflow=self.dataflow, gradient_source=self.gradient_source, seed=seed,
-            micro_batches=self.micro_batches,
+            micro_batches=self.micro_batches, predictor_every=self.predictor_every, gp_momentum=self.gp_momentum,
         )  # fmt: skip
 
     @property

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_LINE", "DataflowOption", "DeviceOption", "EstimatedDataflowOption", "JsonOption", "LineOptions",
-    "MicroBatchesOption", "PresetOption", "RunArgument",
-    "SourceOption", "StrictOption", "SwitchesOption", "VariantOption", "is_given", "refuse_host", "shown", "summarise",
-    "told", "transfer_shown", "written_file",
+    "MicroBatchesOption", "PresetOption", "RunArgument", "SavingOptions", "SourceOption", "StrictOption",
+    "SwitchesOption", "VariantOption", "is_given", "refuse_host", "shown", "summarise", "told", "transfer_shown",
+    "written_file",
 ]  # fmt: skip
 
 
@@ -90,6 +90,26 @@ def is_given(context: typer.Context, name: str) -> bool:
     """True if a parameter comes from the command line, even with its default's value."""
     source = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
+
+
+@dataclass(frozen=True)
+class SavingOptions:
+    """What spares traffic of predictions, off by default."""
+
+    predictor_every: Annotated[
+        int,
+        typer.Option(
+            help="The predictor learns in the first of so many batches with true gradients; the others are plain, and"
+            " move fewer bytes."
+        ),
+    ] = 1
+    gp_momentum: Annotated[
+        str,
+        typer.Option(
+            help="Momentum in GP batches: `update`, or `keep`: their step is without it, and neither reads nor writes"
+            " it."
+        ),
+    ] = "update"
 
 
 def written_file(path: Path, option: str) -> Path:

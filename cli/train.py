@@ -24,6 +24,7 @@ from .options import (
     LineOptions,
     MicroBatchesOption,
     PresetOption,
+    SavingOptions,
     SourceOption,
     StrictOption,
     SwitchesOption,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
 
 __all__ = ["train"]
 
-DEFAULTS = TrainSettings()
+DEFAULTS, SAVING = TrainSettings(), SavingOptions()
 GO_ON = "the same command goes on from the last checkpoint"
 NO_CHECKPOINT = "there is no checkpoint yet: the same command starts over"
 
@@ -67,6 +68,8 @@ def _name(settings: TrainSettings, device: str, several: PipelineOptions) -> str
     parts = [*filter(None, [Path(where).stem]), which, settings.data, settings.preset, device, settings.seed]
     if settings.predicts:
         parts += [settings.variant, settings.gradient_source]
+        parts += [f"every{settings.predictor_every}"] * (settings.predictor_every > 1)
+        parts += [settings.gp_momentum] * (settings.gp_momentum != DEFAULTS.gp_momentum)
     if settings.switches:
         parts.append(settings.switches.replace(",", "+"))
     if settings.dataflow != DEFAULTS.dataflow:
@@ -107,6 +110,7 @@ def train(
     switches: SwitchesOption = DEFAULTS.switches,
     dataflow: DataflowOption = DEFAULTS.dataflow,
     gradient_source: SourceOption = DEFAULTS.gradient_source,
+    saving: SavingOptions = SAVING,
     warmup_epochs: Annotated[int, typer.Option(help="Epochs before the first GP batch.")] = DEFAULTS.warmup_epochs,
     phases: Annotated[
         str,
@@ -173,10 +177,10 @@ def train(
     """
     settings = TrainSettings(
         model=model, data=data, data_dir=str(data_dir) if data_dir else None, preset=preset_name, epochs=epochs,
-        batch=batch, micro_batches=micro_batches, learning_rate=learning_rate,
-        schedule=schedule, momentum=momentum, weight_decay=weight_decay,
-        seed=seed, train_images=train_images, test_images=test_images, variant=variant,
-        switches=switches, dataflow=dataflow, gradient_source=gradient_source, warmup_epochs=warmup_epochs,
+        batch=batch, micro_batches=micro_batches, learning_rate=learning_rate, schedule=schedule, momentum=momentum,
+        weight_decay=weight_decay, seed=seed, train_images=train_images, test_images=test_images, variant=variant,
+        **asdict(saving), switches=switches, dataflow=dataflow, gradient_source=gradient_source,
+        warmup_epochs=warmup_epochs,
         phases=phases, predictor_rate=predictor_rate, predictor_milestones=predictor_milestones,
         predictor_gamma=predictor_gamma, plateau_factor=plateau_factor, plateau_patience=plateau_patience,
         validation_fraction=validation_fraction, gate=gate,
@@ -230,18 +234,10 @@ def train(
 
 
 def _run(
-    settings: TrainSettings,
-    device: str,
-    several: PipelineOptions,
-    folder: RunFolder,
-    fresh: bool,
-    checkpoint_every: int,
-    trace: str | None,
-    timeline: str | None,
-    tensorboard: bool = False,
-    port: "Port | None" = None,
-    strict: bool = False,
-) -> tuple["Trainer", str, dict]:
+    settings: TrainSettings, device: str, several: PipelineOptions, folder: RunFolder, fresh: bool,
+    checkpoint_every: int, trace: str | None, timeline: str | None, tensorboard: bool = False,
+    port: "Port | None" = None, strict: bool = False,
+) -> tuple["Trainer", str, dict]:  # fmt: skip
     """Train to the end, from the folder's checkpoint if it holds an unfinished run; returns the weights' hash too."""
     from ..host.compiler.costs import costs, share
     from ..host.training.events import events_writer

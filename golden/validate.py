@@ -115,7 +115,7 @@ def _predicts(command: Command) -> bool:
     g = command
     if g.opcode in COMPUTE:
         return g.c_mode == CMode.SUB or bool(g.reorganise or g.predictor)
-    return bool(g.quality or g.source)
+    return bool(g.quality or g.source or g.keep)
 
 
 def validate(command: Command, config: Config, given: Mapping[str, int] | None = None) -> ErrorCode:

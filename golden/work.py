@@ -7,7 +7,7 @@ import numpy as np
 from ..spec.commands import Adam, CMode, Command, Opcode, Source
 from ..spec.numerics import unpredicted
 from ..spec.opcodes import COMPUTE, NORM_APPLIES, NORMS
-from ..spec.operands import macs
+from ..spec.operands import keeps_momentum, macs
 from . import layer, norm_commands
 from .adam import AdamExponents, adam, step_rate
 from .dropout import kept
@@ -15,7 +15,7 @@ from .quality import Quality, quality_sums, rms_exponent
 from .random_signs import random_signs
 from .reorganise import reorganise
 from .state import MachineState
-from .update import UpdateExponents, update
+from .update import Hyper, UpdateExponents, update
 
 __all__ = ["execute", "tracked"]
 
@@ -35,7 +35,8 @@ def tracked(command: Command) -> list[int]:
     if command.opcode == Opcode.ADAM:
         return [command.out_id, command.b_id, command.d_id]
     if command.opcode == Opcode.UPDATE:
-        return [command.out_id, command.b_id, *[command.scale_id] * command.quality]
+        momentum = [] if keeps_momentum(command) else [command.out_id]
+        return [*momentum, command.b_id, *[command.scale_id] * command.quality]
     return [command.out_id] if command.track else []
 
 
@@ -95,12 +96,15 @@ def _update(state: MachineState, command: Command, dry: bool) -> None:
     rate, momentum, decay = state.hyper[command.hyper : command.hyper + 3]
     g_exp = int(table.cur[g]) + (0 if command.quality else state.scale(command))
     exps = UpdateExponents(g_exp, *map(int, (table.cur[w], table.next[w], table.cur[v], table.next[v])))
-    gradient = _gradient(state, command, sources)
+    gradient, keeps = _gradient(state, command, sources), keeps_momentum(command)
+    if keeps:
+        momentum, sources["out"] = Hyper(0, 0), np.zeros(command.count, np.int32)
     result = update(
         gradient, sources["b"], sources["c"], sources["out"], exps.dry() if dry else exps,
         (rate, momentum, decay), state.config.operand_width,
     )  # fmt: skip
-    table.track(v, result.top_v)
+    if not keeps:
+        table.track(v, result.top_v)
     table.track(w, result.top_w)
     if command.quality:
         sums = quality_sums(sources["d"], gradient, state.config.operand_width)
@@ -112,7 +116,9 @@ def _update(state: MachineState, command: Command, dry: bool) -> None:
         state.quality[command.layer] = quality
         state.judged.append(quality)
     state.counters[state.phase]["saturations"] += result.saturations
-    targets["b"][...], targets["c"][...], targets["out"][...] = result.hi, result.lo, result.v
+    targets["b"][...], targets["c"][...] = result.hi, result.lo
+    if not keeps:
+        targets["out"][...] = result.v
 
 
 def _gradient(state: MachineState, command: Command, sources: dict[str, np.ndarray]) -> np.ndarray:

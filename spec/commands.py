@@ -142,6 +142,7 @@ FIELDS = (
     Field("reorganise", 1, 8, 1, "FORWARD: also sum the results up for REORGANISE"),
     Field("quality", 1, 9, 1, "UPDATE: also sum up errors and gradients; the layer's scale takes part in the commit"),
     Field("source", 1, 10, 2, "UPDATE: see Source"),
+    Field("keep", 1, 13, 1, "UPDATE without quality: a step without momentum, which is neither read nor written"),
     Field("predictor", 1, 12, 1, "GEMM of the predictor: on its own array, where there is one"),
     Field("c_mode", 1, 16, 3, "epilogue: use of the C operand (see CMode)"),
     Field("wait_main", 2, 0, 16, "compute commands of this batch (executed, not the predictor's) to complete first"),

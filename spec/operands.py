@@ -19,7 +19,8 @@ from .opcodes import BACKWARD, BACKWARD_WEIGHTS, DEPTHWISE, GEMMS, MAXIMA, NORM_
 from .residues import residues
 
 __all__ = [
-    "WAITS", "Operand", "counted", "filter_channels", "filter_pitch", "in_place", "macs", "operands", "outputs",
+    "WAITS", "Operand", "counted", "filter_channels", "filter_pitch", "in_place", "keeps_momentum", "macs", "operands",
+    "outputs",
 ]  # fmt: skip
 
 _TABLES: dict[Opcode, dict[str, int]] = {
@@ -76,6 +77,8 @@ def operands(command: Command, config: Config, a_base: int | None = None) -> dic
             sizes["d"] = operand
         if g.opcode == Opcode.UPDATE and g.source == Source.ZERO:
             del sizes["a"]
+        if keeps_momentum(g):
+            del sizes["out"]
         places = {"a": a_base, "b": g.b_addr, "c": g.c_addr, "d": g.d_addr, "out": g.out_addr}
         return {name: Operand(places[name], (g.count,), sizes[name]) for name in sizes}
     depth, apart = filter_channels(g.opcode, g.c), filter_pitch(g, config)
@@ -125,8 +128,15 @@ def counted(command: Command) -> str:
     return "wait_predictor" if command.predictor else "wait_main"
 
 
+def keeps_momentum(command: Command) -> bool:
+    """True if the command is an UPDATE without momentum."""
+    return bool(command.opcode == Opcode.UPDATE and command.keep and not command.quality)
+
+
 def outputs(command: Command) -> tuple[str, ...]:
     """Names of the operands that a command writes."""
+    if keeps_momentum(command):
+        return ("b", "c")
     if command.opcode in UPDATES:
         return ("b", "c", "out", "d") if command.opcode == Opcode.ADAM else ("b", "c", "out")
     second = {Opcode.MAXPOOL: ("b",), Opcode.NORM_CONSTANTS: ("c",)}

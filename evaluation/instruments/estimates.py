@@ -21,10 +21,11 @@ from ...spec.opcodes import COMPUTE
 from ...spec.phases import BP, EVALUATION, GP, PHASE_NAMES, WARMUP
 from ...spec.registers import Status
 from .energy import MODULE
-from .variants import Measured, limit, shares
+from .variants import UNTAUGHT, Measured, limit, shares
 
 __all__ = [
-    "EPOCHS", "FORWARD", "PREDICTOR_RATE", "RATES", "Batch", "estimated", "ideal_saving", "means", "measured",
+    "EPOCHS", "FORWARD", "PREDICTOR_RATE", "RATES", "UNTAUGHT", "Batch", "estimated", "ideal_saving", "means",
+    "measured",
     "phases_of", "speed_up", "whole_run",
 ]  # fmt: skip
 
@@ -110,24 +111,35 @@ def estimated(
 ) -> dict[str, Batch]:
     """A batch of each phase on the estimator, by the phase's name; with ``halves`` also BP up to the loss, as FORWARD.
 
+    Where the predictor doesn't learn from all batches of BP, also one from which it doesn't, as UNTAUGHT.
     ``known`` and ``row_stationary`` are the device's.
     """
-    device = EstimatorDevice(network.config, known, row_stationary)
-    network.install(device)
     found = {}
 
-    def counted(phase: int, work: int) -> Batch:
+    def opened() -> EstimatorDevice:
+        device = EstimatorDevice(network.config, known, row_stationary)
+        network.install(device)
+        return device
+
+    def counted(device: EstimatorDevice, phase: int, work: int) -> Batch:
         moved, busy = dict(device.bytes(phase)), device.busy(phase)
         return Batch(device.counters(phase), moved, busy, **_work(network, work))
 
+    device = opened()
     for phase in phases:
         stops = iter([stop.kind for stop in network.compiled.stops if stop.phases >> phase & 1])
         device.start(network.program, phase)
         while device.wait() & Status.HOST:
             if next(stops) == "loss" and phase == BP and halves:
-                found[FORWARD] = counted(phase, EVALUATION)
+                found[FORWARD] = counted(device, phase, EVALUATION)
             device.resume()
-        found[PHASE_NAMES[phase]] = counted(phase, phase)
+        found[PHASE_NAMES[phase]] = counted(device, phase, phase)
+    if network.compiled.untaught is not None:
+        device = opened()
+        device.start(network.compiled.untaught, BP)
+        while device.wait() & Status.HOST:
+            device.resume()
+        found[UNTAUGHT] = counted(device, BP, BP)
     return found
 
 
@@ -153,6 +165,10 @@ def measured(network: Network, module: nn.Module, phases: Iterable[int], **optio
             device.reset_counters()
             _run(network, device, phase)
             found[PHASE_NAMES[phase]] = Batch(device.counters(phase), **_work(network, phase))
+        if network.compiled.untaught is not None:
+            device.reset_counters()
+            _run(network, device, BP, learns=False)
+            found[UNTAUGHT] = Batch(device.counters(BP), **_work(network, BP))
     finally:
         device.close()
     return found
@@ -164,10 +180,10 @@ def _set(network: Network, device: Device) -> None:
         network.set_adam(device, PREDICTOR_RATE)
 
 
-def _run(network: Network, device: Device, phase: int, calibrate: bool = False) -> None:
+def _run(network: Network, device: Device, phase: int, calibrate: bool = False, learns: bool = True) -> None:
     draw = np.random.default_rng([SEED, phase])
     network.write_input(device, draw.random((network.batch, *network.input_shape), np.float32))
-    network.start(device, phase, calibrate=calibrate)
+    network.start(device, phase, calibrate=calibrate, learns=learns)
     network.wait(device)
     if phase != GP:
         labels = draw.integers(0, network.n_outputs, network.batch)
@@ -176,12 +192,12 @@ def _run(network: Network, device: Device, phase: int, calibrate: bool = False) 
         network.wait(device)
 
 
-def means(baseline: dict[str, Batch], design: dict[str, Batch]) -> dict[str, float]:
+def means(baseline: dict[str, Batch], design: dict[str, Batch], every: int = 1) -> dict[str, float]:
     """Cycles and energy of a mean batch in the paper's schedule, and those of the baseline.
 
-    A design without GP batches trains all as in BP.
+    A design without GP batches trains all as in BP. The predictor learns in one of ``every`` batches.
     """
-    parts = [(part, design.get(phase, design["bp"])) for phase, part in shares().items()]
+    parts = [(part, design.get(phase, design["bp"])) for phase, part in shares(every).items()]
     return {
         "baseline_cycles": baseline["bp"].cycles, "baseline_millijoules": baseline["bp"].millijoules,
         "mean_cycles": sum(part * batch.cycles for part, batch in parts),
@@ -204,12 +220,15 @@ def ideal_saving(baseline: dict[str, Batch]) -> float:
     return shares()["gp"] * (1 - forward.millijoules / baseline["bp"].millijoules)
 
 
-def speed_up(baseline: dict[str, Batch], design: dict[str, Batch], variant: str, n_pes: int) -> dict[str, float]:
+def speed_up(
+    baseline: dict[str, Batch], design: dict[str, Batch], variant: str, n_pes: int, every: int = 1
+) -> dict[str, float]:  # fmt: skip
     """A design's speed-up and saving of energy by the paper's schedule, and the limit of a predictor that is free.
 
     ``baseline`` has a batch of BP, and its forward pass as FORWARD, or else a batch of evaluation in its place.
+    The predictor learns in one of ``every`` batches.
     """
-    parts = shares()
+    parts = shares(every)
     one = Measured(variant, n_pes, {name: dict(batch.counters) for name, batch in design.items()})
     base = Measured("baseline", n_pes, {name: dict(batch.counters) for name, batch in baseline.items()})
     forward = baseline[FORWARD if FORWARD in baseline else "evaluation"]

@@ -16,6 +16,7 @@ from ...spec.phases import PHASE_NAMES
 from .energy import MODULE
 
 __all__ = [
+    "UNTAUGHT",
     "Measured",
     "alpha",
     "directions",
@@ -27,6 +28,8 @@ __all__ = [
     "useful",
 ]
 
+UNTAUGHT = "untaught"
+"""Name, among phases, of batches with true gradients from which the predictor doesn't learn."""
 ARRAYS = ("array", "predictor array")
 
 
@@ -72,15 +75,22 @@ class Measured:
         return self.counters["bp" if self.variant == "baseline" else phase]
 
 
-def shares() -> dict[str, float]:
-    """Share of the batches in each phase, by the paper's schedule."""
+def shares(every: int = 1) -> dict[str, float]:
+    """Share of the batches in each phase, by the paper's schedule.
+
+    The predictor learns from one of ``every`` batches with true gradients; the others are "untaught".
+    """
     gp = 0.0
     firsts = [WARMUP_EPOCHS]
     for epochs, *_ in PHASES[:-1]:
         firsts.append(firsts[-1] + epochs)
     for (first, last), (_, k, m) in zip(pairwise([*firsts, EPOCHS]), PHASES, strict=True):
         gp += (last - first) * k / (k + m)
-    return {"warmup": WARMUP_EPOCHS / EPOCHS, "bp": 1 - (WARMUP_EPOCHS + gp) / EPOCHS, "gp": gp / EPOCHS}
+    parts = {"warmup": WARMUP_EPOCHS / EPOCHS, "bp": 1 - (WARMUP_EPOCHS + gp) / EPOCHS, "gp": gp / EPOCHS}
+    if every == 1:
+        return parts
+    taught = {phase: parts[phase] / every for phase in ("warmup", "bp")}
+    return {**taught, "gp": parts["gp"], UNTAUGHT: (1 - parts["gp"]) * (1 - 1 / every)}
 
 
 def limit(ratio: float, gp: float) -> float:

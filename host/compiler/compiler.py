@@ -22,9 +22,9 @@ from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
 from .memory_plan import ALIGNMENT as BLOCK_BYTES
 from .memory_plan import MemoryPlan
-from .micro_batches import in_micro_batches
+from .micro_batches import batch_of
 from .predictor_steps import calibrated_once
-from .sources import source_of
+from .sources import check_savings, source_of
 from .tensors import INPUT, PREDICTOR_UNUSED, Tensor, predictor_tensor
 from .values import Value
 from .whole_map import as_pixel
@@ -36,6 +36,8 @@ __all__ = [
 
 CALIBRATING = "calibrating"
 """Name of the program of the batch that calibrates, if it isn't that of all batches."""
+UNTAUGHT = "untaught"
+"""Name of the program of batches in which the predictor doesn't learn, if there are some with true gradients."""
 ON_CHIP = "predictor"
 """The group of tensors that may be in the predictor memory."""
 HOST_TRAINS = "the host's parameters, which no predictor is for"
@@ -71,6 +73,8 @@ class Compiled:
     values: dict[str, Value] = field(default_factory=dict)
     """Values by name, of those at least that stops read or write."""
     graph: Graph = field(kw_only=True)
+    untaught: Program | None = None
+    """The program of batches from whose true gradients the predictor doesn't learn; GP batches are the same in it."""
     calibrating: Program = field(kw_only=True)
     """The program of a batch that calibrates."""
     calibrating_stops: tuple[Stop, ...] = field(kw_only=True)
@@ -97,30 +101,36 @@ class Compiled:
 
 def compile_network(
     network: Graph | Sequence[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None,
-    dataflow: str = "free", micro_batches: int = 1,
+    dataflow: str = "free", micro_batches: int = 1, predictor_every: int = 1, gp_momentum: str = "update",
 ) -> Compiled:  # fmt: skip
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
     ``network``: a graph, or layers one after the other. ``source`` of gradients in phase GP (see spec/schedule.py);
     None: there is no such phase. ``dataflow``: the operand that GEMMs keep in the array (see dataflow.py). With several
-    ``micro_batches``, ``batch`` are the images of one.
+    ``micro_batches``, ``batch`` are the images of one. ``predictor_every``: the predictor learns from one of so many
+    batches with true gradients; the others have a program of their own. ``gp_momentum``: see spec/schedule.py.
     """
     graph = as_graph(network, batch)
     layers = graph.layers
     if not any(layer.weighted for layer in layers):
         raise LoweringError("the network has no layer with weights that the machine can compute")
     several = micro_batches > 1
-    gradients = source_of(layers, batch, config, source, several)
+    check_savings(source, predictor_every, gp_momentum)
+    make = partial(source_of, layers, batch, config, source, several, gp_momentum=gp_momentum)
+    gradients = make()
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
     declared = declared_tensors(graph, work, gradients, config, lives)
     whole = first = work
     if several:
         first = replace(work, steps=list(calibrated_once(work.steps)))
-        make = partial(source_of, layers, batch, config, source, True)
-        whole = in_micro_batches(graph, batch, config, micro_batches, make)
+        whole = batch_of(graph, batch, config, micro_batches, make)
     steps = {"program": whole.steps, **gradients.programs()}
     stops = {"program": whole.stops}
+    if predictor_every > 1:
+        untaught = batch_of(graph, batch, config, micro_batches, partial(make, learns=False))
+        steps[UNTAUGHT], stops[UNTAUGHT] = untaught.steps, untaught.stops
+        assert untaught.stops == whole.stops, "both stop for the host at the same places"
     if graph.calibrates_apart:
         steps[CALIBRATING], stops[CALIBRATING] = calibrating(graph, first.steps, work.stops)
     elif several:
@@ -147,10 +157,11 @@ def compile_network(
         return written
 
     programs = {name: program(name) for name in steps}
-    main, calibration = programs.pop("program"), programs.pop(CALIBRATING, None)
+    main, calibration, untaught_program = (programs.pop(name, None) for name in ("program", CALIBRATING, UNTAUGHT))
+    assert main is not None
     return Compiled(
         tuple(layers), config, tensors, plan, main, micro_batches * entry, gradients, programs, tuple(whole.stops),
-        graph.values, calibrating=calibration or main, steps=tuple(work.steps), graph=graph,
+        graph.values, calibrating=calibration or main, untaught=untaught_program, steps=tuple(work.steps), graph=graph,
         calibrating_stops=tuple(stops.get(CALIBRATING, work.stops)), micro_batches=micro_batches,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from .lowering import Kind, Layer, LoweringError
 from .quantise import operand_type
 from .tensors import Tensor, layer_tensor
 
-__all__ = ["SummedGradients", "in_micro_batches", "micro_batch_size", "sum_of", "sum_step"]
+__all__ = ["SummedGradients", "batch_of", "in_micro_batches", "micro_batch_size", "sum_of", "sum_step"]
 
 _SUM = "gradient_sum"
 
@@ -74,6 +74,15 @@ def sum_step(place: int, layer: Layer, total: str, gradient: str, first: bool) -
         {"c_mode": int(CMode.NONE if first else CMode.ADD), "track": 1, "const_mantissa": 1},
         {"n": 1, "h": rows, "w": 1, "c": elements, "oh": rows, "ow": 1, "q": elements, "r": 1, "s": 1, "stride": 1},
     )  # fmt: skip
+
+
+def batch_of(
+    graph: Graph, batch: int, config: Config, micro_batches: int, source_of: Callable[..., GradientSource]
+) -> Batch:  # fmt: skip
+    """The steps of a batch: in micro-batches, as :func:`in_micro_batches` makes them, if there are several."""
+    if micro_batches > 1:
+        return in_micro_batches(graph, batch, config, micro_batches, source_of)
+    return Batch.of(graph, source_of(), batch, config)
 
 
 def in_micro_batches(

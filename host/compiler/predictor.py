@@ -45,15 +45,18 @@ class Predictor(GradientSource):
     config: the accelerator's
     kind: ``predicted`` takes predictions as they are, ``random`` with signs at random
     true: the source of true gradients, which says which micro-batch of how many it is
+    learns: the predictor learns where there are true gradients; else only GP batches have commands of it
+    keeps: updates of GP batches leave momentum as it is
     """
 
     calibrating = WITH_LOSS & ~Phase.BP  # in BP no command sees all of the predictor's weights
 
     def __init__(
         self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted",
-        true: TrueGradients | None = None,
+        true: TrueGradients | None = None, learns: bool = True, keeps: bool = False,
     ):  # fmt: skip
-        self.kind, self.true = kind, true or TrueGradients()
+        self.kind, self.true, self.learns, self.keeps = kind, true or TrueGradients(), learns, keeps
+        self._taught = BACKPROPAGATION if learns else Phase(0)
         self.batch, self.config = batch, config
         trained = {place: layer for place, layer in enumerate(layers) if layer.trains}
         self.unpredicted = {layer.name: why for layer in trained.values() if (why := self._why_not(layer))}
@@ -155,14 +158,15 @@ class Predictor(GradientSource):
         parts = self.parts(layer) if self.true.last else [whole]
         if len(parts) == 1:
             yield forward
-            yield from self.steps.reorganise(place, layer, whole, Phase.TRAIN)
+            yield from self.steps.reorganise(place, layer, whole, Phase.GP | self._taught)
             if self.true.last:
-                yield from self.steps.predict(place, layer, whole, Phase.TRAIN)
+                yield from self.steps.predict(place, layer, whole, Phase.GP | self._taught)
                 yield update
             return
         yield replace(forward, phases=WITH_LOSS)
-        yield from self.steps.reorganise(place, layer, whole, BACKPROPAGATION)
-        yield from self.steps.predict(place, layer, whole, BACKPROPAGATION)
+        if self.learns:
+            yield from self.steps.reorganise(place, layer, whole, BACKPROPAGATION)
+            yield from self.steps.predict(place, layer, whole, BACKPROPAGATION)
         for part in parts:
             shape = {"n": self.batch, **layer.geometry(), "q": part.filters}
             rows = part.first * layer.filter_elements
@@ -178,18 +182,18 @@ class Predictor(GradientSource):
     def gp_gradient(self, layer: Layer, update: Step) -> Step:
         """The ``update`` with the gradient that GP batches use instead of the true one."""
         source = Source.RANDOM if self.kind == "random" else Source.GIVEN
-        return replace(
-            update,
-            operands={**update.operands, "a": layer_tensor(layer, "predicted")},
-            fields={**update.fields, "source": int(source)},
-            numbers={"a": predictor_tensor("prediction"), "scale": layer_tensor(layer, "scale")},
-        )
+        operands = {**update.operands, "a": layer_tensor(layer, "predicted")}
+        fields = {**update.fields, "source": int(source)}
+        numbers = {"a": predictor_tensor("prediction"), "scale": layer_tensor(layer, "scale")}
+        if self.keeps:
+            numbers["out"], fields["keep"] = operands.pop("out"), 1
+        return replace(update, operands=operands, fields=fields, numbers=numbers)
 
     # --- backward ---------------------------------------------------------------------------------
 
     def before_backward(self) -> Iterator[Step]:
         """The predictor's gradient is set to zero."""
-        for name in self.shapes if self.true.last else ():
+        for name in self.shapes if self.true.last and self.learns else ():
             yield self.steps.clear_gradient(name)
 
     def update(self, place: int, layer: Layer) -> Iterator[Step]:
@@ -199,7 +203,7 @@ class Predictor(GradientSource):
         up later commands. The predictor's own weights are updated after this layer's: while the array computes
         predictions it leaves the memory no time for anything else.
         """
-        if place not in self.places:
+        if place not in self.places or not self.learns:
             yield from self.true.update(place, layer)
             return
         yield from self.true.summed(place, layer)
@@ -230,7 +234,7 @@ class Predictor(GradientSource):
         In warm-up all weights are updated at once: in the batch that calibrates, a tensor's exponent comes from all of
         it.
         """
-        if not self.true.last:
+        if not self.true.last or not self.learns:
             return
         yield from self.steps.learn(self.places[0], self.layers[0])
         yield from self._adam_in_bp(self.layers[0])

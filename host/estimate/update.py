@@ -13,6 +13,7 @@ from ...rtl.update.chunks import chunk_weights
 from ...rtl.update.folded_sgd_lane import lane_type
 from ...spec.commands import Command, Opcode, Source
 from ...spec.config import Config
+from ...spec.operands import keeps_momentum
 from .clock import Clock, Process, Queue, Tokens
 from .dma import ANSWER_CYCLES
 from .memory import REQUEST_CYCLES, Flow, Memory
@@ -179,4 +180,6 @@ def _arrays(command: Command, config: Config) -> tuple[dict[str, int], dict[str,
         read["d"] = config.operand_bytes
     if command.source == Source.ZERO:
         del read["a"]
+    if keeps_momentum(command):
+        del read["out"], written["out"]
     return read, written

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...spec.schedule import KEEP
 from ..training.settings import TrainSettings
 from .schedules import CHUNKS, build
 from .steps import PipelineError
@@ -76,6 +77,12 @@ class Plan:
             raise PipelineError(
                 f"variant = {settings.variant!r} with the pipeline {self.schedule}: the predictor learns once a batch,"
                 " and here each micro-batch has an update: take the variant 'baseline'"
+            )
+        if settings.predictor_every > 1 or settings.gp_momentum == KEEP:
+            said = "predictor_every" if settings.predictor_every > 1 else "gp_momentum"
+            raise PipelineError(
+                f"{said} = {getattr(settings, said)!r} with devices = {self.devices}: stages of a pipeline have one"
+                " program of batches with true gradients, and update momentum in all batches"
             )
         if settings.gate:
             raise PipelineError(

@@ -27,6 +27,7 @@ from .hyper_parameters import set_adam, set_sgd
 from .layer_state import add_to, load_layer, statistics_of, weights_of
 from .layer_weights import canonical_names, merged
 from .loss import Loss, loss_and_gradients
+from .programs import program_of
 
 __all__ = ["Network"]
 
@@ -47,6 +48,7 @@ class Network:
     source: name of the source of gradients in phase GP (see settings); None: there is no such phase
     dataflow, graph: the operand that GEMMs keep in the array (see host/compiler/dataflow.py); the graph if made before
     micro_batches: parts of a batch with passes of their own; the loss is the mean of theirs
+    predictor_every, gp_momentum: as of :class:`adagp.AdaGP`; see also :meth:`start`
 
     Attributes
     ----------
@@ -65,7 +67,7 @@ class Network:
     def __init__(
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
         ring_entries: int = 1, source: str | None = None, dataflow: str = "free", graph: Graph | None = None,
-        micro_batches: int = 1,
+        micro_batches: int = 1, predictor_every: int = 1, gp_momentum: str = "update",
     ):  # fmt: skip
         if not isinstance(config, Config):
             raise TypeError(f"config is {config!r}, and must be a Config, such as adagp.spec.presets.preset makes")
@@ -75,7 +77,9 @@ class Network:
         exponents = [input_exponent(each, config.operand_width) for each in self.inputs]
         graph = graph_of(module, self.inputs, size, config) if graph is None else graph
         self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
-        self.compiled: Compiled = compile_network(graph, size, config, ring_entries, source, dataflow, micro_batches)
+        self.compiled: Compiled = compile_network(
+            graph, size, config, ring_entries, source, dataflow, micro_batches, predictor_every, gp_momentum
+        )
         self.gradient_state: GradientState = gradient_state(self.compiled)
         self._names = canonical_names(module, graph)
         on_device = {name for layer in self.weighted for name in (*layer.parameters, *layer.buffers[:2])}
@@ -133,7 +137,7 @@ class Network:
         plan = self.compiled.plan
         if plan.n_bytes > device.memory_size:
             raise DeviceError(f"the network needs {plan.n_bytes} bytes of memory, the device has {device.memory_size}")
-        for program in (self.program, self.compiled.calibrating):
+        for program in filter(None, (self.program, self.compiled.calibrating, self.compiled.untaught)):
             device.write(program.address, program.words())
         regions = [plan.region(group) for group in ("state", "predictor", "activations")]
         device.set_regions([(first, end) for first, end in regions if first < end])
@@ -232,14 +236,16 @@ class Network:
 
     def start(
         self, device: Device, phase: int | None, *, batches: int = 1, calibrate: bool = False,
-        scheduled: Sequence[int] = (), moment: Moment | None = None,
+        scheduled: Sequence[int] = (), moment: Moment | None = None, learns: bool = True,
     ) -> None:  # fmt: skip
         """Begin batches in a phase (0 warm-up, 1 BP, 2 GP, 3 evaluation; None: as scheduled), at entry 0 of the ring.
 
         Islands need to know the ``scheduled`` phases. The run's ``moment`` decides what they and dropout draw; without
-        one, batches of training follow each other. Only these change state. Raises ValueError for a batch that can't
-        calibrate: any of GP, and with a predictor those of BP, in which no command sees all of its weights.
+        one, batches of training follow each other. Only these change state. Without ``learns`` the predictor doesn't
+        learn, which takes a network with ``predictor_every`` above 1. Raises ValueError without one, and for a batch
+        that can't calibrate: any of GP, and with a predictor those of BP, in which no command sees all of its weights.
         """
+        program = program_of(self.compiled, calibrate, learns)
         if calibrate and phase is not None and not self.compiled.source.calibrating & 1 << phase:
             raise ValueError(f"the batch that calibrates is one of warm-up, not of phase {phase}")
         if self.ring_entries > 1:
@@ -248,7 +254,7 @@ class Network:
         self.begin(device, scheduled if phase is None else [phase] * batches, moment, calibrate=calibrate)
         self.moment, self.passes = moment.after(trained), 1 if calibrate else self.compiled.micro_batches
         self.islands.state.count([name for layer in self.normed for name in layer.buffers[2:]], trained * self.passes)
-        device.start(self.compiled.calibrating if calibrate else self.program, phase, batches, calibrate)
+        device.start(program, phase, batches, calibrate)
 
     def begin(self, device: Device, phases: Sequence[int], moment: Moment, whole=True, calibrate=False) -> None:
         """Get islands ready as :meth:`Islands.begin` does, and let the device's dropout draw by the moment."""

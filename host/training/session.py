@@ -118,7 +118,8 @@ def open_session(
         ring, source = 1 + max(entry.gp for entry in parse_phases(settings.phases)), settings.gradient_source
     network = Network(
         model, dataset.shape, settings.batch, config, ring_entries=ring, source=source, dataflow=settings.dataflow,
-        micro_batches=settings.micro_batches,
+        micro_batches=settings.micro_batches, predictor_every=settings.predictor_every,
+        gp_momentum=settings.gp_momentum,
     )  # fmt: skip
     if (results := len(network.compiled.graph.results)) != 1:
         raise ModelError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...spec.config import SWITCHES, VARIANTS, Config
 from ...spec.presets import preset
-from ...spec.schedule import ENTRIES, PREDICTING, SOURCES, Entry
+from ...spec.schedule import ENTRIES, GP_MOMENTUM, PREDICTING, SOURCES, Entry
 from ..compiler.dataflow import DATAFLOWS, OUTPUT_STATIONARY, without_hardware
 
 __all__ = [
@@ -92,10 +92,12 @@ class TrainSettings:
     plateau_patience: int = 10
     validation_fraction: float = 0.1
     gate: float = 0.0
+    predictor_every: int = 1
+    gp_momentum: str = "update"
     micro_batches: int = 1
 
     def __post_init__(self):
-        for name in ("epochs", "batch"):
+        for name in ("epochs", "batch", "predictor_every"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} = {getattr(self, name)} must be at least 1")
         if self.micro_batches < 1 or self.batch % self.micro_batches:
@@ -114,7 +116,8 @@ class TrainSettings:
                 raise SettingsError(f"{name} = {value} must be 0, or satisfy 1e-9 <= {name} < 1")
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
-        for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES), ("dataflow", DATAFLOWS)):
+        for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES), ("dataflow", DATAFLOWS),
+                            ("gp_momentum", GP_MOMENTUM)):  # fmt: skip
             if (value := getattr(self, name)) not in known:
                 raise SettingsError(f"{name} = {value!r} must be one of {', '.join(known)}{without_hardware(value)}")
         if self.gradient_source != "predicted" and not self.predicts:
@@ -170,6 +173,7 @@ class TrainSettings:
         """Settings that differ from their defaults but have no effect, by the setting that leaves them without one."""
         idle: dict[str, list[str]] = {"variant": [], "gradient_source": [], "schedule": []}
         of_predictor = ["predictor_rate", "predictor_milestones", "predictor_gamma", "gate"]
+        of_predictor += ["predictor_every", "gp_momentum"]
         if not self.predicts:
             idle["variant"] = ["warmup_epochs", "phases", *of_predictor]
         elif self.gradient_source not in PREDICTING:
@@ -179,6 +183,10 @@ class TrainSettings:
         defaults = {each.name: each.default for each in fields(self)}
         found = {why: [name for name in idle[why] if getattr(self, name) != defaults[name]] for why in idle}
         return {why: names for why, names in found.items() if names}
+
+    def learns(self, true_batches: int) -> bool:
+        """True if the predictor learns from the next batch with true gradients, after so many."""
+        return true_batches % self.predictor_every == 0
 
     @property
     def predicts(self) -> bool:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...spec.commands import Phase
-from ...spec.phases import GP, WARMUP
+from ...spec.phases import BP, GP, WARMUP
 from ...spec.schedule import Schedule, following
 from ..compiler.quantise import constant
 from ..compiler.useful_macs import useful_batch
@@ -21,6 +21,7 @@ from .loss import softmax_cross_entropy
 from .models import model_digest
 from .network import Network
 from .plateau import Plateau
+from .programs import program_of
 from .progress import Progress
 from .run_folder import RunError, RunFolder
 from .settings import TrainSettings, parse_phases
@@ -256,14 +257,13 @@ class Trainer:
         network.set_hyper(device, rate, settings.momentum, settings.weight_decay)
         for entry, batch in enumerate(images):
             network.write_input(device, self.train_x_NCHW[batch], entry)
-        fresh = not any(progress.batches)
+        fresh, learns = not any(progress.batches), settings.learns(progress.batches[WARMUP] + progress.batches[BP])
         if self.timeline is not None:
-            self.timeline.begin(step, len(phases), network.compiled.calibrating if fresh else network.program)
+            self.timeline.begin(step, len(phases), program_of(network.compiled, fresh, learns))
         phase = WARMUP if self.schedule is None else None
         moment, islands_before = Moment(settings.seed, progress.epoch, first), network.islands.seconds
-        device_seconds = self._timed(
-            lambda: network.start(device, phase, batches=len(phases), calibrate=fresh, scheduled=phases, moment=moment)
-        )
+        begin = partial(network.start, device, phase, batches=len(phases), calibrate=fresh, learns=learns)
+        device_seconds = self._timed(partial(begin, scheduled=phases, moment=moment))
         if phases[-1] != GP:
             loss, seconds = self._backpropagate(self.train_y_N[images[-1]])
             device_seconds += seconds

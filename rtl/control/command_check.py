@@ -95,7 +95,7 @@ class CommandCheck(wiring.Component):
             aside = command.predictor & (~opcode.matches(*GEMMS) | command.reorganise)
             return wrong | source | (compute & (aside | (c_mode > max(CMode))))
         wrong |= compute & (command.reorganise | command.predictor | (c_mode == CMode.SUB) | (c_mode > max(CMode)))
-        return wrong | (update & (command.quality | (command.source != 0)))
+        return wrong | (update & (command.quality | command.keep | (command.source != 0)))
 
     def _references(self, command):
         """Faults of work's waits, tensors and addresses, with their codes; the conditions of one code are ORed."""

@@ -216,6 +216,7 @@ class Issue(wiring.Component):
         adam = command.opcode == Opcode.ADAM
         m.d.comb += [
             task.adam.eq(adam), task.zero.eq(~adam & (command.source == Source.ZERO)),
+            task.keep.eq(~adam & command.keep & ~command.quality),
             task.quality.eq(~adam & command.quality), task.scale.eq(self._scale(exps)),
             *(task[name].eq(command[name]) for name in ("layer", "d_addr", "d_id", "scale_id")),
             task.eg.eq(exps["a"].cur + Mux(adam | command.quality, 0, task.scale)),

@@ -64,7 +64,7 @@ _SGD = {
     "ev_next": signed(8), "ml": 16, "xl": signed(8), "mm": 16, "xm": signed(8), "md": 16, "xd": signed(8),
 }  # fmt: skip
 _PREDICTED = {
-    "adam": 1, "zero": 1, "quality": 1, "layer": 16, "d_addr": 32, "eg": signed(9),
+    "adam": 1, "zero": 1, "keep": 1, "quality": 1, "layer": 16, "d_addr": 32, "eg": signed(9),
     "ev_next": signed(9), "ed": signed(8), "ed_next": signed(9), "scale": signed(8),
     "more": data.ArrayLayout(HyperLayout, len(Adam) - HYPER_PER_UPDATE),
 }  # fmt: skip
@@ -81,8 +81,8 @@ def UpdateLayout(config: Config) -> data.StructLayout:
         an ADAM command: its first moment is in the momentum's fields, its hyper entries are ml, mm, md, ``more``
     eg
         where gradients are predicted, the gradient's exponent including its scale
-    zero
-        there is no operand A
+    zero, keep
+        there is no operand A; there is no momentum
     scale
         the layer's scale, 0 without one
     random

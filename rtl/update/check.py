@@ -30,8 +30,8 @@ class UpdateCheck(wiring.Component):
         the write regions
     valid, code : Out
         for a cycle: NONE, BAD_ADDRESS or WRITE_REGION
-    with_d : In(1)
-        the fifth array is written too; where gradients are predicted
+    with_d, without_v : In(1)
+        the fifth array is written too; v isn't; where gradients are predicted
 
     Timing
     ------
@@ -46,7 +46,8 @@ class UpdateCheck(wiring.Component):
         super().__init__({
             "start": In(1), "addr": In(data.ArrayLayout(32, self._arrays)), "count": In(32),
             "regions": In(data.ArrayLayout(RegionLayout, N_REGIONS)),
-            "valid": Out(1), "code": Out(ErrorCode), **({"with_d": In(1)} if config.predicts else {}),
+            "valid": Out(1), "code": Out(ErrorCode),
+            **(dict.fromkeys(("with_d", "without_v"), In(1)) if config.predicts else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -61,7 +62,7 @@ class UpdateCheck(wiring.Component):
         array = Signal(range(len(sizes)))
         begin = Signal(32, reset_less=True)
         end = Signal(32 + max(sizes).bit_length(), reset_less=True)  # count * 4 may reach far
-        last = Mux(self.with_d, 3, 2) if self._config.predicts else 2
+        last = Mux(self.with_d, 3, Mux(self.without_v, 1, 2)) if self._config.predicts else 2
         above, below = Signal(N_REGIONS), Signal(N_REGIONS)  # each region's start, its end
         fits = Signal()
         m.d.sync += self.valid.eq(0)

@@ -59,7 +59,7 @@ def run_commands(m: Module, config: Config, unit, task, reader, writer, results,
             m.next = "RESULT_V"
         _report(m, config, unit, task, stopped, idle, results)
         if config.predicts:
-            m.d.comb += check.with_d.eq(task.adam)
+            m.d.comb += [check.with_d.eq(task.adam), check.without_v.eq(task.keep)]
             _predicting(m, unit, task, stopped, results[-1])
     with m.If(idle):
         _take(m, config, unit.i.p, task)
@@ -67,9 +67,10 @@ def run_commands(m: Module, config: Config, unit, task, reader, writer, results,
 
 
 def _report(m, config, unit, task, stopped, idle, results):
-    """Give the results of momentum and weights, and end the command."""
+    """Give the results of momentum, unless that is kept, and weights, and end the command."""
     with m.State("RESULT_V"):
-        m.d.comb += [unit.result_valid.eq(~stopped), unit.result.eq(results[0])]
+        keep = task.keep if config.predicts else 0
+        m.d.comb += [unit.result_valid.eq(~stopped & ~keep), unit.result.eq(results[0])]
         m.next = "RESULT_W"
     with m.State("RESULT_W"):
         m.d.comb += [unit.result_valid.eq(~stopped), unit.result.eq(results[1])]

@@ -118,7 +118,10 @@ class FoldedSgdLane(wiring.Component):
         scale, step = self.scale, self._STEP
         factors, momentum = {1: scale.mm, 2: scale.md, step: scale.ml}, scale.shift_v
         if self._predicts:
-            factors = {cycle: Mux(self._of("none", cycle), cycle == 1, value) for cycle, value in factors.items()}
+            factors = {
+                cycle: Mux(self._of("none", cycle), scale.mk if cycle == 1 else 0, value)
+                for cycle, value in factors.items()
+            }
             momentum = Mux(self._of("none", 1 + Product.LATENCY), scale.shift_k, momentum)
         m.submodules.product = product = Product(signed(len(self.v)))
         m.submodules.align = align = Requantise(len(product.o), ALIGN_WIDTH, -ALIGN_LEFT, ALIGN_RIGHT)

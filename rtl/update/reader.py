@@ -37,10 +37,10 @@ class UpdateReader(wiring.Component):
         the groups
     fault : Out(1)
         a beat of the cycle before had a fault
-    without_g : In(1)
-        g isn't read; this and the rest only where gradients are predicted
+    without_g, without_v : In(1)
+        g isn't read; v isn't read, and undefined; these and the rest only where gradients are predicted
     with_d : In(1)
-        there is a fifth array, of operands
+        there is a fifth array, of operands; not ``without_v``
     wide : In(1)
         it is of second moments
     d : Out(stream.Signature(max(8 * MOMENT_BYTES, errors)))
@@ -55,7 +55,7 @@ class UpdateReader(wiring.Component):
             self._bytes["d"] = MOMENT_BYTES
             errors = 8 * config.operand_bytes * config.update_lanes
             predicted = {
-                "without_g": In(1), "with_d": In(1), "wide": In(1),
+                "without_g": In(1), "without_v": In(1), "with_d": In(1), "wide": In(1),
                 "d": Out(stream.Signature(max(8 * MOMENT_BYTES, errors))),
             }  # fmt: skip
         super().__init__({
@@ -123,6 +123,7 @@ class UpdateReader(wiring.Component):
             ]  # fmt: skip
         if config.predicts:
             valid[0] |= self.without_g
+            valid[-1] |= self.without_v
         m.d.comb += groups.i.valid.eq(Cat(valid).all())
         return groups.o
 
@@ -162,7 +163,7 @@ class UpdateReader(wiring.Component):
 
     def _last(self, array):
         """1 if this is a chunk's last array."""
-        return array == (Mux(self.with_d, 4, 3) if self._config.predicts else 3)
+        return array == (Mux(self.with_d, 4, Mux(self.without_v, 2, 3)) if self._config.predicts else 3)
 
     def _after(self, array):
         """The array after this one, in its chunk or the next."""

@@ -34,12 +34,13 @@ ROUNDED_WIDTH = ALIGN_WIDTH + 2 - UPDATE_GUARD_BITS
 
 def ScaleLayout(config: Config) -> data.StructLayout:
     """Values shared by all weights of a command: factors, and shifts (positive to the right), of momentum, gradient,
-    decay, weight and learning-rate term; where gradients are predicted, also of a momentum that is kept.
+    decay, weight and learning-rate term; where gradients are predicted, also of a momentum that is kept, whose factor
+    ``mk`` is 1, or 0 if there is none.
     """
     terms = ("v", "g", "d", "w", "l", *["k"] * config.predicts)
     return data.StructLayout({
         "mm": FACTOR_WIDTH, "md": FACTOR_WIDTH, "ml": FACTOR_WIDTH,
-        **{f"shift_{term}": SHIFTS for term in terms},
+        **{f"shift_{term}": SHIFTS for term in terms}, **({"mk": 1} if config.predicts else {}),
     })  # fmt: skip
 
 
@@ -79,7 +80,10 @@ def lane_scale(m, config: Config, task):
     for term, value in aligns.items():
         align = Signal(value.shape(), name=f"align_{term}", reset_less=True)
         m.d.sync += [align.eq(value), scale[f"shift_{term}"].eq(clamped_shift(align))]
-    m.d.sync += [scale.mm.eq(task.mm), scale.md.eq(task.md), scale.ml.eq(task.ml)]
+    if config.predicts:
+        m.d.sync += scale.mk.eq(~task.keep)
+    mm = Mux(task.keep, 0, task.mm) if config.predicts else task.mm
+    m.d.sync += [scale.mm.eq(mm), scale.md.eq(task.md), scale.ml.eq(task.ml)]
     return scale
 
 
@@ -154,7 +158,7 @@ class SgdLane(wiring.Component):
         m.d.comb += [
             none.eq(self.g == unpredicted(self._operand_width)),
             scale.eq(self.scale), scale.shift_v.eq(shift_v),
-            scale.mm.eq(Mux(none, 1, self.scale.mm)), scale.md.eq(Mux(none, 0, self.scale.md)),
+            scale.mm.eq(Mux(none, self.scale.mk, self.scale.mm)), scale.md.eq(Mux(none, 0, self.scale.md)),
             scale.ml.eq(Mux(delayed(m, none, self.V_LATENCY), 0, self.scale.ml)),
         ]  # fmt: skip
         m.d.sync += shift_v.eq(Mux(delayed(m, none, Product.LATENCY - 1), self.scale.shift_k, self.scale.shift_v))

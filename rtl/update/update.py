@@ -53,7 +53,7 @@ class Update(wiring.Component):
     done : Out(1)
         after the results, when all writes are answered
     result_valid, result : Out
-        the momentum's result, then the weights', then the third
+        the momentum's result, unless it is kept, then the weights', then the third
     saturations : Out(range(most_saturations(config) + 1))
         number of results that saturated in this cycle
     fault, fault_code, fault_command : Out
@@ -168,7 +168,8 @@ class Update(wiring.Component):
         m.d.comb += [
             group.eq(reader.o.p),
             *(g.eq(Mux(task.zero, 0, value)) for g, value in zip(group.g, given, strict=True)),
-            reader.without_g.eq(task.zero), reader.with_d.eq(task.adam | task.quality), reader.wide.eq(task.adam),
+            reader.without_g.eq(task.zero), reader.without_v.eq(task.keep), writer.without_v.eq(task.keep),
+            reader.with_d.eq(task.adam | task.quality), reader.wide.eq(task.adam),
             sgd.eq(reader.o.valid & may), reader.o.ready.eq(may | (adam_room & adam.groups.ready)),
             reader.d.ready.eq(Mux(task.adam, adam.s.ready, sgd)),
             adam.task.eq(task), adam.rate.eq(self.rate.o), adam.s.payload.eq(reader.d.payload),

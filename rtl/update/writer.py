@@ -46,8 +46,8 @@ class UpdateWriter(wiring.Component):
         all is written and answered; a cycle late
     fault : Out(1)
         an answer of this cycle was an error
-    with_d : In(1)
-        write second moments too; this and the rest only where gradients are predicted
+    with_d, without_v : In(1)
+        write second moments too; don't write v; these and the rest only where gradients are predicted
     d_valid, d, d_last : In
         a second moment; a chunk's last comes with the chunk's last group or before
     """
@@ -56,7 +56,8 @@ class UpdateWriter(wiring.Component):
         self._config = config
         moments = {}
         if config.predicts:
-            moments = {"with_d": In(1), "d_valid": In(1), "d": In(8 * MOMENT_BYTES), "d_last": In(1)}
+            moments = dict.fromkeys(("with_d", "without_v", "d_valid", "d_last"), In(1))
+            moments["d"] = In(8 * MOMENT_BYTES)
         super().__init__({
             "start": In(1), "count": In(32), "addr": In(data.ArrayLayout(32, len(written_arrays(config)))),
             "valid": In(1), "i": In(GroupLayout(config)), "freed": Out(1), "hold": In(1),
@@ -98,6 +99,8 @@ class UpdateWriter(wiring.Component):
                 width, source = 8 * size, (self.d_valid, self.d, self.d_last)
             else:
                 width, source = 8 * size * config.update_lanes, (valid, group[name], group.last)
+                if name == "v" and config.predicts:
+                    source = (valid & ~self.without_v, *source[1:])
             m.submodules[f"pack_{name}"] = pack = Pack(config.port_width, width)
             m.submodules[f"beats_{name}"] = fifo = BlockQueue(config.port_width, depth)
             fifos.append(fifo)
@@ -115,7 +118,7 @@ class UpdateWriter(wiring.Component):
         m.submodules.request = request = RegisterSlice(self.write.request.payload.shape())
         connect(m, request.o, flipped(self.write.request))
         array = Signal(range(len(sizes)))
-        last = Mux(self.with_d, 3, 2) if config.predicts else 2
+        last = Mux(self.with_d, 3, Mux(self.without_v, 1, 2)) if config.predicts else 2
         addr = Signal.like(self.addr, reset_less=True)
         # The walk is idle whenever it is given a segment, which then has to be there for one cycle only.
         segment = Signal.like(walk.i.payload, reset_less=True)

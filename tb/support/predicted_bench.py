@@ -20,7 +20,7 @@ PREDICTED = {
 }
 KINDS = {
     "given": {}, "zero": {"zero": 1}, "quality": {"quality": 1}, "nothing": {"zero": 1, "quality": 1},
-    "adam": {"adam": 1},
+    "keep": {"keep": 1}, "adam": {"adam": 1},
 }  # fmt: skip
 SECOND_MAX = (1 << 44) - 1
 
@@ -52,6 +52,8 @@ class PredictedBench(UpdateBench):
             t["more"][2] = {"mantissa": rng.choice((1, 1 << 9, 0xFFFF)), "exponent": rng.randint(-128, 127)}
         elif rng.random() < 0.3:
             t.update(eg=t["eg"] + rng.choice((-110, 110)))  # with a scale: more than eight bits
+        if "keep" in KINDS[kind]:
+            self.memory.read_faults |= set(range(t["out_addr"], t["out_addr"] + 4 * count))
         if "zero" in KINDS[kind]:
             self.memory.read_faults |= set(range(t["a_addr"], t["a_addr"] + 2 * count))
         else:
@@ -86,8 +88,10 @@ class PredictedBench(UpdateBench):
     def _sgd(self, t, g, hi, lo, v):
         exps = UpdateExponents(t["eg"], t["ew"], t["ew_next"], t["ev"], t["ev_next"])
         hyper = tuple(Hyper(t[f"m{letter}"], t[f"x{letter}"]) for letter in "lmd")
+        if keeps := t.get("keep"):
+            v, hyper = np.zeros_like(v), (hyper[0], Hyper(0, 0), hyper[2])
         r = update(g, hi, lo, v, exps.dry() if t["dry"] else exps, hyper, 16)
-        tops = [(t["out_id"], r.top_v), (t["b_id"], r.top_w)]
+        tops = [(t["out_id"], r.top_v), (t["b_id"], r.top_w)][bool(keeps) :]
         self.frozen += int((g == unpredicted(16)).sum())
         if t.get("quality"):
             sums = quality_sums(self.read(t["d_addr"], t["count"], 2), g, 16)
@@ -97,7 +101,7 @@ class PredictedBench(UpdateBench):
                     "layer": t["layer"], "ee": sums.ee, "et": sums.et, "tt": sums.tt, "count": sums.count,
                     "e_exponent": t["ed"], "t_exponent": t["eg"] - t["scale"],
                 })  # fmt: skip
-        return (r.hi, r.lo, r.v), tops, r.saturations
+        return (r.hi, r.lo, r.v)[: 2 if keeps else 3], tops, r.saturations
 
     def _adam(self, t, g, hi, lo, m):
         s = self.read(t["d_addr"], t["count"], 8)

@@ -85,6 +85,7 @@ class Run:
         self.network = network or Network(
             module, shape, batch, device.config, ring_entries=4,
             source=settings.gradient_source if predicts else None, dataflow=settings.dataflow,
+            predictor_every=settings.predictor_every, gp_momentum=settings.gp_momentum,
         )  # fmt: skip
         self.network.load_state(device, module.state_dict(), seed=SEED)
         self.initial = self.network.weights_hash(device)

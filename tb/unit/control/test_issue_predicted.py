@@ -76,6 +76,7 @@ def check_update(command, task, table, entries):
     scale = table[command["scale_id"]]["cur"] if command["scale_id"] else 0
     quality = command["quality"] and not adam
     assert (task.adam, task.quality, task.zero) == (adam, quality, not adam and command["source"] == 1)
+    assert task.keep == (command["keep"] and not adam and not quality)
     assert task.scale == scale
     assert task.eg == table[command["a_id"]]["cur"] + (0 if adam or quality else scale)
     assert (task.ew, task.ew_next) == tuple(table[command["b_id"]].values())

@@ -15,11 +15,11 @@ SIZES = (2, 2, 4, 8)
 """Bytes of an element of the arrays hi, lo, v and, of ADAM alone, d; array 0, the gradient, is only read."""
 
 
-def judged(addresses, count, regions, with_d, beat_bytes):
+def judged(addresses, count, regions, n_written, beat_bytes):
     """The error code by docs/machine.md: an address is wrong before a region is."""
     if any(address % beat_bytes for address in addresses):
         return ErrorCode.BAD_ADDRESS
-    written = [(a, a + count * s) for a, s in zip(addresses[1:], SIZES, strict=False)][: 4 if with_d else 3]
+    written = [(a, a + count * s) for a, s in zip(addresses[1:], SIZES, strict=False)][:n_written]
     inside = [any(start <= a and b <= end for start, end in regions) for a, b in written]
     return ErrorCode.NONE if count == 0 or all(inside) else ErrorCode.WRITE_REGION
 
@@ -43,14 +43,15 @@ def test_random_commands(name):
                 addresses.append(max(0, address - 16 if rng.random() < 0.05 else address))
             if rng.random() < 0.1:
                 addresses[rng.randrange(n_arrays)] += rng.choice((1, 2, 4))
-            with_d = config.predicts and rng.random() < 0.5
+            n_written = rng.choice((2, 3, 4)) if config.predicts else 3
             for k, address in enumerate(addresses):
                 ctx.set(dut.addr[k], address)
             for k, (start, end) in enumerate(regions):
                 ctx.set(dut.regions[k], {"start": start, "end": end})
             ctx.set(dut.count, count)
             if config.predicts:
-                ctx.set(dut.with_d, with_d)
+                ctx.set(dut.with_d, n_written == 4)
+                ctx.set(dut.without_v, n_written == 2)
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
@@ -58,9 +59,9 @@ def test_random_commands(name):
             while not ctx.get(dut.valid):
                 await ctx.tick()
                 cycles += 1
-            assert cycles <= dut.CYCLES + 4 * with_d
+            assert cycles <= dut.CYCLES + 4 * (n_written == 4)
             code = ErrorCode(ctx.get(dut.code))
-            assert code == judged(addresses, count, regions, with_d, config.beat_bytes)
+            assert code == judged(addresses, count, regions, n_written, config.beat_bytes)
             seen.append(code)
             await ctx.tick()
             assert not ctx.get(dut.valid)  # for one cycle

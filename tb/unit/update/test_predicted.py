@@ -30,6 +30,7 @@ def test_random_commands(name):
         ("quality", chunk + 3, 0),
         ("adam", chunk + 5, 0),
         ("zero", 2 * chunk, 0),
+        ("keep", chunk + 9, 0),
         ("quality", 0, 0),
         ("adam", 0, 0),
     ]
@@ -52,7 +53,7 @@ def test_random_commands(name):
 
 
 @pytest.mark.parametrize(
-    ("kind", "per_weight", "share"), [("quality", 12, 0.6), ("zero", 8, 0.6), ("adam", 18, 0.9)]
+    ("kind", "per_weight", "share"), [("quality", 12, 0.6), ("zero", 8, 0.6), ("keep", 6, 0.6), ("adam", 18, 0.9)]
 )  # fmt: skip
 def test_throughput(kind, per_weight, share):
     """Memory that never stalls, at most a beat in and one out per cycle."""
