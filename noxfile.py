@@ -210,6 +210,12 @@ def bench_output_stationary(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_prediction_traffic(session: nox.Session) -> None:
+    """Traffic that seldom learning and kept momentum spare, estimated: writes results/prediction_traffic.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.prediction_traffic", *session.posargs)
+
+
+@nox.session
 def bench_scaling(session: nox.Session) -> None:
     """Three layers on arrays and memory ports of many sizes, against the roofline: writes results/scaling.json."""
     session.run("python", "-m", "adagp.evaluation.benches.scaling", *session.posargs)
@@ -300,6 +306,7 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "adagp.evaluation.report.plots")
     session.run("python", "-m", "adagp.evaluation.report.pipelines")
     session.run("python", "-m", "adagp.evaluation.report.paper_figures")
+    session.run("python", "-m", "adagp.evaluation.report.prediction_traffic")
     session.run("python", "-m", "adagp.evaluation.report.stale_weights")
     session.run("python", "-m", "adagp.evaluation.report.estimator")
     session.run("python", "-m", "adagp.evaluation.report.readme")

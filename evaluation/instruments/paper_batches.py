@@ -20,14 +20,17 @@ from ...host.estimate.repeats import Known
 from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
 from ...spec.config import SWITCHES, VARIANTS, Config
+from ...spec.phases import GP
 from ...spec.presets import preset
+from ...spec.schedule import KEEP
 from .energy import MODULE
 from .estimates import FORWARD, Batch, estimated, phases_of, speed_up
 from .variants import shares
 
 __all__ = [
-    "DATA", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "deciding", "design", "errors", "estimate",
-    "extrapolated", "figures_of", "kind_of", "picojoules", "sources",
+    "DATA", "KEPT", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "deciding", "design", "errors", "estimate",
+    "extrapolated", "figures_of", "kind_of", "picojoules", "saving",
+    "sources",
 ]  # fmt: skip
 
 
@@ -67,6 +70,8 @@ ENLARGED = {"n_tensors": 4096, "n_filters": 2048, "acc_width": 54}
 """Sizes that the networks need; the accumulator's is wider for batch norm of the largest maps, YOLO-v3's of 416x416."""
 KINDS = ("forward", "backward", "update", "predictor", "program")
 """Kinds of traffic."""
+KEPT = "gp, momentum kept"
+"""Name, among phases, of GP batches that leave momentum as it is."""
 COUNTED = ("cycles", "macs", "array_cycles", "predictor_cycles", "read_bytes", "write_bytes", "predictor_bytes")
 """Counters that are kept."""
 
@@ -134,11 +139,12 @@ _KNOWN = Known()
 """Commands of all networks that this process has estimated."""
 
 
-def _network(case: Case, batch: int, config: Config, size: str, seed: int) -> Network:
+def _network(case: Case, batch: int, config: Config, size: str, seed: int, **options: Any) -> Network:
     dataflow = "free" if case.dataflow in MODELLED else case.dataflow
     return Network(
         _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=dataflow,
         source="predicted" if config.predicts else None, graph=_graph(case.model, case.data, batch, size, seed),
+        **options,
     )  # fmt: skip
 
 
@@ -168,6 +174,18 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
                 for operator in stop.island.operators
             })  # fmt: skip
     return row
+
+
+def saving(case: Case, batch: int, size: str, seed: int, every: int) -> tuple[dict[str, Batch], dict[str, Batch]]:
+    """A case's batches on the baseline and on MAX; there also one from which the predictor doesn't learn, as UNTAUGHT,
+    and one of GP that leaves momentum as it is, as KEPT."""
+    baseline, *_, largest = VARIANTS
+    plain = _network(case, batch, design(size, baseline), size, seed)
+    taught = _network(case, batch, design(size, largest), size, seed, predictor_every=every)
+    keeping = _network(case, batch, design(size, largest), size, seed, gp_momentum=KEEP)
+    found = _estimated(case, taught, _KNOWN)
+    found[KEPT] = estimated(keeping, (GP,), _KNOWN)["gp"]
+    return _estimated(case, plain, _KNOWN, halves=True), found
 
 
 def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:

@@ -1,0 +1,92 @@
+"""DRAM traffic that two options spare on MAX, estimated: goes on with ``results/prediction_traffic.json``.
+
+``every``: the predictor learns in one of four batches with true gradients (``--predictor-every 4``). ``keep``: GP
+batches leave momentum as it is (``--gp-momentum keep``). ``both``: the two together. ``stream``: both, if in addition
+each prediction went straight into its update, which no hardware does yet: without the bytes that GP's UPDATE commands
+read of predictions, and as many written. ``built``: none of them. A batch of each phase is estimated as for
+``results/figures_16_to_21.json``, on the same design.
+
+``dram_energy_saving_*``: of a mean batch of the paper's 90 epochs, over the baseline; ``speedup_*``: likewise;
+``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone. Nothing here counts operators on the host.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ...gen.provenance import SWITCHED, commit, provenance
+from ...host.console import writable
+from ...spec.presets import preset
+from ..instruments.energy import MODULE
+from ..instruments.estimates import Batch, ideal_saving
+from ..instruments.paper_batches import DATA, KEPT, Case, saving
+from ..instruments.results import FOLDER, merge_results
+from ..instruments.single_command import bars
+from ..instruments.variants import shares
+
+__all__ = ["EVERY", "OPTIONS", "figures", "main"]
+
+COMMAND = "python -m adagp.evaluation.benches.prediction_traffic"
+PRESET, SEED, BATCH, EVERY = "paper", 1, 32, 4
+MODELS = ("vgg13", "resnet50")
+OPTIONS = {
+    "built": (1, False, False), "every": (EVERY, False, False), "keep": (1, True, False), "both": (EVERY, True, False),
+    "stream": (EVERY, True, True),
+}  # fmt: skip
+"""By name: one of how many batches teaches the predictor, if momentum is kept, if predictions are streamed."""
+
+
+def _streamed(batch: Batch) -> float:
+    """Energy, in mJ, of predictions on their way through memory in a batch of GP."""
+    read = batch.moved.get(("update", "a", "read"), 0)
+    return read * (MODULE.read_pj + MODULE.write_pj) * 1e-9
+
+
+def figures(case: Case, baseline: Mapping[str, Batch], design: Mapping[str, Batch]) -> dict[str, float]:
+    """Savings and speed-ups of a case by option, and the ideal."""
+    part = f"{case.model}_{case.data}"
+    found = {f"ideal_saving_{part}": round(ideal_saving(dict(baseline)), 4)}
+    for option, (every, keeps, streams) in OPTIONS.items():
+        parts = shares(every)
+        batches = {name: design[KEPT if name == "gp" and keeps else name] for name in parts}
+        energy = sum(share * batches[name].millijoules for name, share in parts.items())
+        energy -= parts["gp"] * _streamed(batches["gp"]) * streams
+        found[f"dram_energy_saving_{part}_{option}"] = round(1 - energy / baseline["bp"].millijoules, 4)
+        if not streams:
+            cycles = sum(share * batches[name].cycles for name, share in parts.items())
+            found[f"speedup_{part}_{option}"] = round(baseline["bp"].cycles / cycles, 4)
+    return found
+
+
+def _kept(batches: Mapping[str, Batch]) -> dict[str, dict[str, int]]:
+    names = ("cycles", "read_bytes", "write_bytes")
+    return {phase: {name: batch.counters[name] for name in names} for phase, batch in batches.items()}
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Entry point of ``nox -s bench_prediction_traffic``."""
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )  # fmt: skip
+    images = [name for name, data in DATA.items() if name in ("cifar10", "imagenet")]
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="(default: all)")
+    parser.add_argument("--data", nargs="+", choices=images, default=images, help="(default: all)")
+    parser.add_argument("--json", type=writable, default=FOLDER / "prediction_traffic.json", metavar="PATH")
+    given = parser.parse_args(None if arguments is None else list(arguments))
+    cases = [Case(model, data, "free") for data in given.data for model in given.models]
+    with bars() as progress:
+        for case in progress.track(cases, description="networks"):
+            source = commit()
+            baseline, design = saving(case, BATCH, PRESET, SEED, EVERY)
+            found = figures(case, baseline, design)
+            rows = {"baseline": _kept(baseline), "max": _kept(design), "streamed_bytes": design[KEPT].moved.get(
+                ("update", "a", "read"), 0)}  # fmt: skip
+            part = f"{case.model}_{case.data}"
+            saved = ", ".join(f"{name} {100 * found[f'dram_energy_saving_{part}_{name}']:.1f} %" for name in OPTIONS)
+            progress.console.print(f"{case.model} on {case.data}: {saved}")
+            origin = provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED)
+            merge_results(Path(given.json), part, found, rows, origin)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The section of ``docs/ada-gp.md`` on options that spare traffic: energy saved, and what they do to accuracy.
+
+``python -m adagp.evaluation.report.prediction_traffic`` writes it from ``results/prediction_traffic.json`` and
+``results/accuracy_options.json``.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..benches.prediction_traffic import EVERY, OPTIONS
+from ..checkout import require_checkout
+from ..instruments.paper_batches import DATA
+from .accuracy.findings import Findings, clear
+from .reference import table
+
+__all__ = ["PATH", "accuracy", "document", "energy", "main"]
+
+MODULE = "adagp.evaluation.report.prediction_traffic"
+ROOT = Path(__file__).parents[2]
+PATH = ROOT / "docs" / "ada-gp.md"
+"""The committed copy."""
+ENERGY, ACCURACY = (ROOT / "results" / name for name in ("prediction_traffic.json", "accuracy_options.json"))
+BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
+TITLES = {
+    "built": "neither", "every": f"`predictor_every` = {EVERY}", "keep": "`gp_momentum` = `keep`", "both": "both",
+    "stream": "both, and streamed",
+}  # fmt: skip
+"""Columns, by option."""
+METHODS = {"ada-gp-every-4": "every", "ada-gp-keep": "keep", "ada-gp-every-4-keep": "both"}
+"""Options by the method of a comparison."""
+ENERGY_TEXT = """MAX over the baseline at batch 32, estimated: DRAM energy saved in a mean batch of the paper's 90
+epochs. *Ideal*: a GP batch moves the bytes of a forward pass alone. *Streamed*: what it would give if each prediction
+went straight into its update, without passing through memory; no hardware does that yet."""
+SPEED_TEXT = "Speed-ups over the baseline:"
+ACCURACY_TEXT = """Test accuracy in percent, and differences to ADA-GP without these options in points, with 95 %
+intervals, by the protocol of [accuracy.md](accuracy.md). An asterisk marks a clear difference; a regime is a family."""
+
+
+def energy(results: Mapping) -> str:
+    """Tables of savings and of speed-ups by network and option."""
+    figures, saved, fast = results["figures"], [], []
+    for part in results["details"]:
+        model, data = part.rsplit("_", 1)
+        name = f"{model}, {DATA[data].title}"
+        savings = (f"{100 * figures[f'dram_energy_saving_{part}_{option}']:.1f} %" for option in OPTIONS)
+        saved.append((name, *savings, f"{100 * figures[f'ideal_saving_{part}']:.1f} %"))
+        speeds = (figures.get(f"speedup_{part}_{option}") for option in OPTIONS)
+        fast.append((name, *(f"{speed:.3f}" for speed in speeds if speed is not None)))
+    heads = ("network, data", *(TITLES[option] for option in OPTIONS))
+    return "\n\n".join((
+        ENERGY_TEXT, table((*heads, "ideal"), saved), SPEED_TEXT, table(heads[: len(fast[0])], fast),
+    ))  # fmt: skip
+
+
+def accuracy(by_regime: Mapping[str, Findings]) -> str:
+    """A table of accuracies by regime, and the differences that the options make."""
+    rows = []
+    for name, found in by_regime.items():
+        gaps = {method: gap for method in METHODS if (gap := found.against(method, "ada-gp"))}
+        sure = clear(gaps)
+        plain = (f"{found.of('accuracy', method):.2f} ± {found.of('sd', method):.2f}" for method in ("bp-1", "ada-gp"))
+        rows.append((name, *plain, *(f"{gap}" + " *" * (method in sure) for method, gap in gaps.items())))
+    heads = ("regime", "backpropagation", "ADA-GP", *(TITLES[option] for option in METHODS.values()))
+    return f"{ACCURACY_TEXT}\n\n{table(heads, rows)}"
+
+
+def document(text: str, results: Mapping, by_regime: Mapping[str, Findings]) -> str:
+    """The page with its section anew."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{energy(results)}\n\n{accuracy(by_regime)}\n\n{END}{rest.split(END, 1)[1]}"
+
+
+def main() -> None:
+    """Write the section, if there are results."""
+    if not (ENERGY.exists() and ACCURACY.exists()):
+        return
+    PATH.write_text(document(PATH.read_text(), json.loads(ENERGY.read_text()), Findings.read(ACCURACY)))
+
+
+if __name__ == "__main__":
+    require_checkout()
+    main()
