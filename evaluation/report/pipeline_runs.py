@@ -1,7 +1,10 @@
-"""Section of the page of pipelines about measured ones: ``results/pipelines.json`` as tables, with what it means."""
+"""Section of the page of pipelines about measured ones: ``results/pipelines.json`` as tables, with what it means.
+
+It has a part for each network; of the larger one, schedules that have been measured.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from textwrap import fill
@@ -17,6 +20,7 @@ from .reference import table
 __all__ = ["measured"]
 
 SETTINGS, SHAPE = CASES["vgg-small"].settings, CASES["vgg-small"].shape
+LARGER = CASES["vgg13"]
 ENDS = {"": "as measured", "_link": "links", "_balanced": "equal stages"}
 """Titles of what figures suppose, by the ends of their names."""
 
@@ -24,7 +28,7 @@ ENDS = {"": "as measured", "_link": "links", "_balanced": "equal stages"}
 def measured(folder: Path = RESULTS) -> str:
     """The section; the age of its figures is in the page of all figures."""
     results = json.loads((folder / "pipelines.json").read_text())
-    figures = results["figures"]
+    figures, origins = results["figures"], results["provenance"]
     names = [schedule.replace("-", "_") for schedule in SCHEDULES]
     titles = [KINDS[schedule].title for schedule in SCHEDULES]
     printed = [f"{paper.PIPELINE_SPEEDUP[each]:.3f}" if each in paper.PIPELINE_SPEEDUP else "" for each in SCHEDULES]
@@ -51,12 +55,64 @@ def measured(folder: Path = RESULTS) -> str:
         for name, title in zip(names, titles, strict=True)
     ]  # fmt: skip
     return "\n\n".join([
-        fold(f"By <code>{session(results['provenance']['command'])}</code>", details(results["provenance"])),
-        fill(_about(), 120), table(head, rows), fill(_after(figures), 120),
+        _origin(origins["vgg-small"]), fill(_about(), 120), table(head, rows), fill(_after(figures), 120),
         table(("schedule", *(f"{what}: {' / '.join(ENDS.values())}" for what in (
             "speed-up over one device", "ADA-GP over itself", "ADA-GP over one device"))), others),
         fill(_left(figures), 120), fill(_chimera(figures), 120),
+        *(_larger(figures, origins["vgg13"]) if "vgg13" in origins else ()),
     ])  # fmt: skip
+
+
+def _origin(origin: Mapping) -> str:
+    return fold(f"By <code>{session(origin['command'])}</code>", details(origin))
+
+
+def _larger(figures: Mapping[str, float], origin: Mapping) -> Iterator[str]:
+    """The part about the larger network: what was measured of it, and what larger batches are expected to gain."""
+    settings, batch = LARGER.settings, LARGER.settings.batch
+    found = {name.removeprefix(LARGER.prefix): value for name, value in figures.items()
+             if name.startswith(LARGER.prefix)}  # fmt: skip
+    names = {schedule.replace("-", "_"): KINDS[schedule].title for schedule in SCHEDULES}
+    run = {name: title for name, title in names.items() if f"gain_{name}" in found}
+    alone = f"{found['gain_one']:.3f}" if "gain_one" in found else ""
+    rows = [("one device", _cycles(found["cycles_bp_one"]), _pair(found, "one") if alone else "", "1", alone, "", "",
+             f"{found[f'expected_gain_one_{batch}']:.3f}", alone)]  # fmt: skip
+    rows += [
+        (title, _cycles(found[f"cycles_bp_{name}"]), _pair(found, name), f"{found[f'speedup_{name}']:.2f}",
+         *(f"{found[f'gain_{name}{end}']:.3f}" for end in ENDS), f"{found[f'expected_gain_{name}_{batch}']:.3f}",
+         f"{found[f'total_{name}']:.2f}")
+        for name, title in run.items()
+    ]  # fmt: skip
+    yield "### VGG13"
+    yield _origin(origin)
+    yield fill(
+        f"VGG13 on {LARGER.shape[1]}x{LARGER.shape[2]} images, preset `{settings.preset}`, a batch of {batch} images in"
+        f" {settings.micro_batches} micro-batches, four devices, measured as above. The three columns of ADA-GP over"
+        " itself are as measured, with links and with equal stages; the cost model expects the one after them.", 120,
+    )  # fmt: skip
+    yield table(("schedule", "BP, baseline", "BP / GP, ADA-GP", "speed-up over one device", "ADA-GP over itself",
+                 "links", "equal stages", "expected", "ADA-GP over one device"), rows)  # fmt: skip
+    yield fill(_batches(found, run), 120, break_on_hyphens=False)
+    yield table(
+        ("ADA-GP over itself, expected", *(f"{size} images" for size in LARGER.larger)),
+        [(title, *(f"{found[f'expected_gain_{name}_{size}']:.3f}" for size in LARGER.larger))
+         for name, title in {"one": "one device", **names}.items()],
+    )  # fmt: skip
+
+
+def _batches(found: Mapping[str, float], run: Mapping[str, str]) -> str:
+    """The sentence about the size of batches."""
+    batch = LARGER.settings.batch
+    gains = " and ".join(f"{found[f'gain_{name}']:.3f} over {title}" for name, title in run.items())
+    first = next((size for size in LARGER.larger if found[f"expected_gain_chimera_{size}"] > 1), None)
+    most = LARGER.larger[-1]
+    last = found[f"expected_gain_chimera_{most}"]
+    return (
+        f"In batches of {batch} images ADA-GP gains {gains}; below 1 it loses. The predictor works once a batch,"
+        " however few images that has, and it has as much to do as VGG13 has weights. So gains grow with the batch."
+        f" By the cost model ADA-GP gains over Chimera from batches of {first} images on, and {last:.3f} times in"
+        f" batches of {most}, which are {most // LARGER.settings.micro_batches} images in a micro-batch."
+    )
 
 
 def _cycles(value: float) -> str:
