@@ -75,8 +75,10 @@ def _larger(figures: Mapping[str, float], origin: Mapping) -> Iterator[str]:
     names = {schedule.replace("-", "_"): KINDS[schedule].title for schedule in SCHEDULES}
     run = {name: title for name, title in names.items() if f"gain_{name}" in found}
     alone = f"{found['gain_one']:.3f}" if "gain_one" in found else ""
-    rows: list[tuple[str, ...]] = [("one device", _cycles(found["cycles_bp_one"]), _pair(found, "one") if alone else "", "1", alone, "", "",
-             f"{found[f'expected_gain_one_{batch}']:.3f}", alone)]  # fmt: skip
+    rows: list[tuple[str, ...]] = [(
+        "one device", _cycles(found["cycles_bp_one"]), _pair(found, "one") if alone else "", "1", alone, "", "",
+        f"{found[f'expected_gain_one_{batch}']:.3f}", alone,
+    )]  # fmt: skip
     rows += [
         (title, _cycles(found[f"cycles_bp_{name}"]), _pair(found, name), f"{found[f'speedup_{name}']:.2f}",
          *(f"{found[f'gain_{name}{end}']:.3f}" for end in ENDS), f"{found[f'expected_gain_{name}_{batch}']:.3f}",
