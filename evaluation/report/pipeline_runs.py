@@ -114,6 +114,7 @@ def _batches(found: Mapping[str, float], run: Mapping[str, str]) -> str:
         " however few images that has, and it has as much to do as VGG13 has weights. So gains grow with the batch."
         f" By the cost model ADA-GP gains over Chimera from batches of {first} images on, and {last:.3f} times in"
         f" batches of {most}, which are {most // LARGER.settings.micro_batches} images in a micro-batch."
+        " With links Chimera's replicas exchange sums of all gradients in BP batches, and in GP batches none."
     )
 
 
