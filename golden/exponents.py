@@ -44,9 +44,10 @@ class Exponents:
         tops = [x for x in (self.shadow.get(tensor), top) if x is not None]
         self.shadow[tensor] = max(tops, default=None)
 
-    def commit(self) -> None:
-        """End of a batch: every tensor seen gets its exponents for the next one."""
-        for tensor, top in self.shadow.items():
+    def commit(self, left_out: int = 0) -> None:
+        """End of a batch: every tensor seen but the last ``left_out`` gets its exponents for the next one."""
+        for tensor in [number for number in self.shadow if number < len(self.cur) - left_out]:
+            top = self.shadow.pop(tensor)
             if self.is_scale[tensor]:
                 if top is not None:
                     self.cur[tensor], self.next[tensor] = smoothed(int(self.cur[tensor]), int(self.next[tensor]), top)
@@ -57,7 +58,6 @@ class Exponents:
                 self.cur[tensor], self.next[tensor] = old, new
             else:
                 self.cur[tensor] = new
-        self.shadow.clear()
 
     def calibrate(self, tensors: list[int]) -> None:
         """Adjust the ``tensors`` that a command tracks, between its dry pass and its real one."""

@@ -122,7 +122,9 @@ class GoldenMachine(MachineState):
             if (command.config_hash, command.version) != (self.config.config_hash, VERSION):
                 raise Stop(ErrorCode.CONFIG_MISMATCH)
         elif command.opcode == Opcode.COMMIT:
-            self.exponents.commit()
+            if command.out_id >= self.config.n_tensors:
+                raise Stop(ErrorCode.BAD_TENSOR)
+            self.exponents.commit(command.out_id)
             self.powers, self.stepped = self.stepped or self.powers, None
             if self.judged and self.threshold is not None:
                 self.gate_open = votes(self.judged, self.threshold)

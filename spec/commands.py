@@ -193,7 +193,7 @@ FIELDS = (
     ),
     Field("wait_predictor", 22, 0, 16, "predictor's commands of this batch (executed ones) to complete first"),
     Field("c_id", 23, 0, 16, "tensor number of operand C"),
-    Field("out_id", 23, 16, 16, "tensor number of the result"),
+    Field("out_id", 23, 16, 16, "tensor number of the result. COMMIT: tensors that it leaves out, the last ones"),
     Field("scale_id", 24, 0, 16, "number of the tensor whose exponent is the layer's scale; 0: none (scale 1)"),
     Field("d_id", 24, 16, 16, "tensor number of operand D"),
     Field("e_addr", 30, 0, 32, "byte address of operand E"),

@@ -31,7 +31,7 @@ class ErrorCode(IntEnum):
     BIAS_OVERFLOW = 10
     """More output channels in a tile than the bias memory holds."""
     BAD_TENSOR = 11
-    """A tensor number is not below n_tensors, or a hyper-parameter index not below n_hyper - 2."""
+    """A tensor number, or COMMIT's out_id, is not below n_tensors, or a hyper-parameter index not below n_hyper - 2."""
     WRITE_REGION = 12
     """A write would leave the allowed write regions; it was not made."""
     READ_FAULT = 13

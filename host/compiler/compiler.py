@@ -265,6 +265,8 @@ def assembled(
             fields["ring"] = 1
     fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
     fields |= _pitches(step, tensors)
+    if step.opcode == Opcode.COMMIT:  # visits no entries beyond those in use
+        fields["out_id"] = config.n_tensors - 1 - max(tensor.number for tensor in tensors.values())
     if not step.operands:
         return Line(Command(step.opcode, fields), step.name)
     name = step.name or layers[step.layer].name

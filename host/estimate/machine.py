@@ -171,7 +171,7 @@ class Machine:
                     yield self._done[kind].reached(self._given[kind].value)
                 yield SETTLING_CYCLES
                 if opcode == Opcode.COMMIT:
-                    yield self.config.n_tensors + ADJUST_CYCLES
+                    yield self.config.n_tensors - command.out_id + ADJUST_CYCLES
                     continue
                 self.table["fetch", "", "read"] += COMMANDS_AHEAD * COMMAND_BYTES  # which are dropped
                 yield LEAVING_CYCLES

@@ -113,8 +113,10 @@ class CommandCheck(wiring.Component):
                 address = command[f"{operand}_addr"]
                 beat = update & (address % config.beat_bytes != 0)
                 bad_addresses.append((address % config.operand_bytes != 0) | beat)
+        commits = (command.opcode == Opcode.COMMIT) & (command.out_id >= config.n_tensors)
         early = (command[f"wait_{kind}"] > self.given[kind] for kind in WaitLayout.members)
         return (
-            (ErrorCode.BAD_WAIT, work & Cat(early).any()), (ErrorCode.BAD_TENSOR, work & Cat(bad_tensors).any()),
+            (ErrorCode.BAD_WAIT, work & Cat(early).any()),
+            (ErrorCode.BAD_TENSOR, work & Cat(bad_tensors).any() | commits),
             (ErrorCode.BAD_ADDRESS, work & Cat(bad_addresses).any()),
         )  # fmt: skip

@@ -33,7 +33,7 @@ class Adjust(enum.Enum, shape=2):
     CLEAR = 0
     """All entries stay; only the shadows are cleared."""
     COMMIT = 1
-    """All entries follow the batch's results, as COMMIT asks."""
+    """Entries follow the batch's results, as COMMIT asks: all but the last ones, of which ``out`` is the number."""
     TRIAL = 2
     """Entries of the tensors that a command in calibration tracks: they follow the dry run's results."""
 
@@ -79,7 +79,8 @@ class Exponents(wiring.Component):
     adjust : In(ExponentAdjust(config))
         ``start`` adjusts as ``how`` says, once all results that came before are entered; only while nothing else runs.
         TRIAL adjusts tensor ``out`` if ``track_out``, then ``b`` if ``track_b``, then ``d`` (where there are scales) if
-        ``track_d``. All these must stay until the pulse of ``done``
+        ``track_d``. COMMIT leaves the last ``out`` tensors as they are, results included. All these must stay until
+        the pulse of ``done``
     SOURCE_result, SOURCE_result_valid
         results' maxima; see :class:`.shadow.Shadow`
 
@@ -138,7 +139,10 @@ class Exponents(wiring.Component):
         s1_addr = Signal(range(n_tensors))
         done = Signal()
         start, trial = delayed(m, self.adjust.start, 1), delayed(m, self.adjust.how == Adjust.TRIAL, 1)
-        last = s0_step == Mux(trial, len(named) - 1, n_tensors - 1)
+        last_step = Signal(range(n_tensors))
+        left_out = Mux(self.adjust.how == Adjust.COMMIT, self.adjust.out, 0)
+        m.d.sync += last_step.eq(Mux(self.adjust.how == Adjust.TRIAL, len(named) - 1, n_tensors - 1 - left_out))
+        last = s0_step == last_step
         following = Signal(range(n_tensors))  # address of the entry that s0 reads next
 
         def of_named(step, values):

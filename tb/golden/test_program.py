@@ -133,6 +133,7 @@ def test_bias_place_is_left_alone_without_bias():
         (ErrorCode.BAD_WAIT, 2, [copy(0, 2), copy(0, 2, wait_update=1)]),
         (ErrorCode.BAD_TENSOR, 1, [copy(0, 2, c_id=64)]),
         (ErrorCode.BAD_TENSOR, 1, [command(Opcode.UPDATE, hyper=14)]),
+        (ErrorCode.BAD_TENSOR, 2, [copy(0, 2), command(Opcode.COMMIT, out_id=64)]),
         (ErrorCode.BAD_ADDRESS, 1, [copy(1, 2)]),
         (ErrorCode.BAD_ADDRESS, 1, [command(Opcode.UPDATE, a_addr=4)]),
         (ErrorCode.BAD_GEOMETRY, 1, [copy(0, 2, pad_x=1)]),

@@ -197,7 +197,8 @@ def neighbours(config: Config, draw: Random, memory_bytes: int) -> tuple[list[li
     if free and behind and draw.random() < TWO:
         places.append(draw.randint(2 + before, 1 + before + behind))
     if draw.random() < 0.2:
-        commands.append(Command(Opcode.COMMIT, ALWAYS))
+        left_out = draw.choice((0, draw.randrange(config.n_tensors), config.n_tensors))
+        commands.append(Command(Opcode.COMMIT, {**ALWAYS, "out_id": left_out}))
     commands.append(Command(Opcode.END, ALWAYS))
     return [command.encode() for command in commands], places
 

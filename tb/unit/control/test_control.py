@@ -31,7 +31,9 @@ def random_program(config, rng, length, phase):
         if i % 7 == 6:
             opcode, mask = Opcode.COMMIT, 15
         fields = {"phase_mask": mask, "layer": rng.randrange(1 << 16)}
-        if opcode != Opcode.COMMIT:
+        if opcode == Opcode.COMMIT:
+            fields["out_id"] = rng.choice((0, 1, config.n_tensors - 4))
+        else:
             for operand in ("a", "b", "c", "out"):
                 fields[f"{operand}_addr"] = rng.randrange(1 << 20) * config.beat_bytes
                 fields[f"{operand}_id"] = rng.choice(tensors(config))
@@ -122,7 +124,8 @@ class Meaning:
                 continue
             self.executed += 1
             if command.opcode == Opcode.COMMIT:
-                self.adjust(list(self.tops), commit=True)
+                visited = self.config.n_tensors - command.out_id
+                self.adjust([tensor for tensor in self.tops if tensor < visited], commit=True)
             elif command.opcode in (*COMPUTE, Opcode.UPDATE):
                 kind = kind_of(command)
                 for dry in (1, 0) if calibrate else (0,):

@@ -23,6 +23,7 @@ REFUSED = [
     ([header(CONFIG), update(c_mode=3), END], ErrorCode.NONE, None),
     *(([header(CONFIG), work(**{f"{x}_id": CONFIG.n_tensors}), END], ErrorCode.BAD_TENSOR, 1) for x in ("c", "out")),
     ([header(CONFIG), update(b_id=CONFIG.n_tensors), END], ErrorCode.BAD_TENSOR, 1),
+    ([header(CONFIG), work(Opcode.COMMIT, out_id=CONFIG.n_tensors), END], ErrorCode.BAD_TENSOR, 1),
     ([header(CONFIG), work(hyper=CONFIG.n_hyper - 2), update(hyper=CONFIG.n_hyper - 2), END], ErrorCode.BAD_TENSOR, 2),
     ([header(CONFIG), update(hyper=CONFIG.n_hyper - 3), END], ErrorCode.NONE, None),
     ([header(CONFIG), work(), work(wait_main=1), work(wait_main=3), END], ErrorCode.BAD_WAIT, 3),

@@ -130,6 +130,8 @@ class Driver:
         tensors = list(self.model.table)
         if how == Adjust.TRIAL:
             tensors = [ids[name] for name in named if tracked[name]]
+        elif how == Adjust.COMMIT:
+            del tensors[len(tensors) - ids["out"] :]
         self.model.adjust(how, tensors)
 
     async def until(self, ctx, done):
