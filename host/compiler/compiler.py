@@ -263,8 +263,7 @@ def assembled(
         if ring:
             fields["a_addr"] += step.micro_batch * entry
             fields["ring"] = 1
-    fields |= {f"{operand}_id": tensors[name].number for operand, name in step.numbers.items()}
-    fields |= _pitches(step, tensors)
+    fields |= {f"{operand}_id": tensors[x].number for operand, x in step.numbers.items()} | _pitches(step, tensors)
     if step.opcode == Opcode.COMMIT:  # visits no entries beyond those in use
         fields["out_id"] = config.n_tensors - 1 - max(tensor.number for tensor in tensors.values())
     if not step.operands:
