@@ -16,7 +16,6 @@ from pathlib import Path
 
 from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.console import writable
-from ...spec.presets import preset
 from ..instruments.energy import MODULE
 from ..instruments.estimates import Batch, ideal_saving
 from ..instruments.paper_batches import DATA, KEPT, Case, saving
@@ -79,12 +78,12 @@ def main(arguments: Iterable[str] | None = None) -> None:
             source = commit()
             baseline, design = saving(case, BATCH, PRESET, SEED, EVERY)
             found = figures(case, baseline, design)
-            rows = {"baseline": _kept(baseline), "max": _kept(design), "streamed_bytes": design[KEPT].moved.get(
-                ("update", "a", "read"), 0)}  # fmt: skip
+            rows = {"preset": PRESET, "batch": BATCH, "baseline": _kept(baseline), "max": _kept(design)}
+            rows["streamed_bytes"] = design[KEPT].moved.get(("update", "a", "read"), 0)
             part = f"{case.model}_{case.data}"
             saved = ", ".join(f"{name} {100 * found[f'dram_energy_saving_{part}_{name}']:.1f} %" for name in OPTIONS)
             progress.console.print(f"{case.model} on {case.data}: {saved}")
-            origin = provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED)
+            origin = provenance(COMMAND, None, SEED, source, SWITCHED)
             merge_results(Path(given.json), part, found, rows, origin)
 
 
