@@ -8,7 +8,7 @@ from torch import nn
 from ...spec.config import Config
 from ...spec.norm import WEIGHT_PLANES
 from ...spec.numerics import SLOPE_BITS, operand_max
-from .module_checks import Refused, check_module, check_parameters, is_depthwise, require
+from .module_checks import Refused, check_module, check_parameters, check_used, is_depthwise, require
 from .values import INPUT, output_name
 
 __all__ = ["KNOWN", "Kind", "Layer", "LoweringError", "lower"]
@@ -170,6 +170,7 @@ def lower(network: nn.Sequential, input_shape: tuple[int, ...], config: Config) 
         where = f"{name or 'the network'} ({type(module).__name__})"
         try:
             check_module(module)
+            check_used(module)
             if isinstance(module, nn.Sequential):
                 continue
             add = _HANDLERS.get(type(module))

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
-__all__ = ["READS_INPUT", "Refused", "check_module", "check_parameters", "is_depthwise", "require"]
+__all__ = ["READS_INPUT", "Refused", "check_module", "check_parameters", "check_used", "is_depthwise", "require"]
 
 MOST_GROUPS = 256
 """Groups of a convolution at most that the machine computes: each takes commands of its own."""
@@ -76,3 +76,13 @@ def check_parameters(
         first, other = owners.setdefault(place, (name, parameter))
         same = shared and other is parameter
         require(first == name or same, f"shares its {part} with {first}, shared weights are not supported")
+
+
+def check_used(module: nn.Module) -> None:
+    """Raise Refused if a Sequential or a layer of one has parameters or modules that its own forward doesn't use."""
+    chain = isinstance(module, nn.Sequential)
+    used = () if chain else ("weight", "bias")
+    more = [part for part, _ in module.named_parameters(recurse=False) if part not in used]
+    require(not more, f"nothing uses its parameter {', '.join(more)}: remove it")
+    inner = [] if chain else [part for part, _ in module.named_children()]
+    require(not inner, f"nothing calls its module {', '.join(inner)}: remove it")

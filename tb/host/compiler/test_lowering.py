@@ -235,6 +235,19 @@ def test_refusals(network, shape, message):
         lower(network, shape, TINY)
 
 
+def test_what_a_sequential_does_not_use_is_refused():
+    layer, chain, inner = (nn.Sequential(nn.Linear(2, 2)) for _ in range(3))
+    layer[0].extra, chain.more = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(3))
+    inner[0].more = nn.Linear(2, 2)
+    for network, message in (
+        (layer, r"^0 \(Linear\): nothing uses its parameter extra: remove it$"),
+        (chain, r"^the network \(Sequential\): nothing uses its parameter more: remove it$"),
+        (inner, r"^0 \(Linear\): nothing calls its module more: remove it$"),
+    ):
+        with pytest.raises(LoweringError, match=message):
+            lower(network, (2,), TINY)
+
+
 def test_too_much_for_the_tables_or_the_memory():
     deep = nn.Sequential(*(nn.Linear(4, 4) for _ in range(13)))
     with pytest.raises(LoweringError, match="66 tensors need exponents, tiny has room for 64"):
