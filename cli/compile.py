@@ -63,7 +63,7 @@ def compile_network(
     strict: StrictOption = False,
     json_path: JsonOption = None,
 ) -> None:
-    """Compile a network and show, for each operator, where it runs, and its cost in a BP batch.
+    """Compile a network and show, for each operator, where it runs, and its cost in a batch of backpropagation (BP).
 
     The device's operators come first, in the order of their commands, then the host's. Activations and other operators
     that a command or an island takes along have no line. MACs and bytes are those of the batch's commands, operands and

@@ -158,7 +158,7 @@ def train(
 
     Without options: a small CNN on scikit-learn's digits, on the simulated RTL. The run's folder gets the
     log (CSV and JSON), checkpoints, weights, a plot and a summary. A killed run goes on where it stopped when
-    the same command is given again, and ends with the same bits.
+    the same command is given again, and ends with the same bits. A finished run is replaced by the same command.
 
     A network of your own is a function `build(shape, n_classes)`, shape being (channels, height, width),
     that returns a `torch.nn.Module`; `adagp compile` shows where its operators run. `torchvision:NAME` and

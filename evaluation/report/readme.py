@@ -124,8 +124,8 @@ def section(folder: Path, now: Any) -> str:
     n_regimes = below + above + undecided
     return f"""**ADA-GP's claim on accuracy {claim}.** In {below} of {n_regimes} regimes plain training of no
 higher cost is clearly more accurate than ADA-GP, in {above} it is less accurate, and {undecided} are undecided
-([accuracy](docs/accuracy.md)). Speed-ups follow the paper's schedule of 90 epochs. They are in cycles; the row in bold
-has what is left of one when each design runs at its own clock.
+([accuracy](docs/accuracy.md)). Speed-ups follow the paper's schedule of 90 epochs, and are in cycles. The row in bold
+is in time: each design at its own clock.
 
 {_designs(read, ecp5["clock_hz"] / 1e6)}
 
