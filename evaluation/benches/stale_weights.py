@@ -91,7 +91,7 @@ FEW = (UNDELAYED, "stale-early", DEEP, "stale-hybrid")
 CASES = {case.model: case for case in (
     Case("lenet5", "fashion-mnist", "fashion", 28, 1, 6000, 10, RATES[1:]),
     Case("small-vgg", "cifar10", "", 16, 3, 5000, 10, RATES[:-1], FEW),
-    Case("resnet20", "cifar10", "", 16, 3, 5000, 10, RATES[:-1], FEW),
+    Case("resnet20", "cifar10", "", 16, 3, 2500, 8, RATES[:-1], FEW),
 )}  # fmt: skip
 """By network. Learning rates with momentum 0.9; the seed's own aren't known."""
 
