@@ -105,7 +105,7 @@ def _larger(figures: Mapping[str, float], origin: Mapping) -> Iterator[str]:
 def _batches(found: Mapping[str, float], run: Mapping[str, str]) -> str:
     """The sentence about the size of batches."""
     batch = LARGER.settings.batch
-    gains = " and ".join(f"{found[f'gain_{name}']:.3f} over {title}" for name, title in run.items())
+    gains = ", ".join(f"{found[f'gain_{name}']:.3f} over {title}" for name, title in run.items())
     first = next((size for size in LARGER.larger if found[f"expected_gain_chimera_{size}"] > 1), None)
     most = LARGER.larger[-1]
     last = found[f"expected_gain_chimera_{most}"]
