@@ -53,9 +53,9 @@ def design(config):
 
 
 def long_store(rng, config):
-    """A row several times as long as the scratchpad, which is read over and over again."""
+    """A row nearly as long as a half of the scratchpad, which is read beyond its end from its beginning again."""
     d = random_store(rng, config) | dict.fromkeys(("n0", "n1", "n2"), 1) | {"dry": 0}
-    length = rng.randrange(4 * config.c_elements, 7 * config.c_elements)
+    length = rng.randrange(3 * config.c_elements // 4, config.c_elements)
     dram = rng.randrange(DRAM_BYTES // config.operand_bytes - length) * config.operand_bytes
     return d | {"sp": rng.randrange(config.c_elements), "length": length, "dram": dram}
 
