@@ -70,7 +70,7 @@ class UpdateReader(wiring.Component):
         self._request(m, freed)
         beats = self._route(m)
         m.submodules.emitted = emitted = self._chunks(m)
-        m.submodules.skid = skid = self._between(self.o.payload.shape())
+        m.submodules.skid = skid = Skid(self.o.payload.shape())
         connect(m, skid.o, flipped(self.o))
         payload = skid.i.p
         lanes = self._config.update_lanes
@@ -99,10 +99,6 @@ class UpdateReader(wiring.Component):
             self._fifth(m, beats["d"], given & self.o.p.final)
         return m
 
-    def _between(self, shape):
-        """A buffer as fast as the lanes: a weight of several cycles leaves time for a slice, which has one item."""
-        return (Skid if self._config.update_cycles == 1 else RegisterSlice)(shape)
-
     def _groups(self, m, beats, flush):
         """Join the groups of the four arrays. ``flush``, a cycle later, drops the rest of the last beats.
 
@@ -110,7 +106,7 @@ class UpdateReader(wiring.Component):
         """
         config = self._config
         layout = {name: GroupLayout(config)[name].shape for name in array_bytes(config)}
-        groups = self._between(data.StructLayout(layout))
+        groups = Skid(data.StructLayout(layout))
         flush = delayed(m, flush, 1)
         m.submodules.groups = ResetInserter(flush)(groups)
         valid = []
@@ -133,7 +129,7 @@ class UpdateReader(wiring.Component):
         errors = 8 * config.operand_bytes * config.update_lanes
         unpack = Unpack(config.port_width, errors, 8 * MOMENT_BYTES)
         flush = delayed(m, flush, 1)
-        skid = self._between(unpack.o.payload.shape())
+        skid = Skid(unpack.o.payload.shape())
         m.submodules.groups_d = ResetInserter(flush)(skid)
         self._unpacked(m, "d", fifo, unpack, flush)
         connect(m, unpack.o, skid.i)
