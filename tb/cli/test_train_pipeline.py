@@ -94,7 +94,7 @@ def test_stale_weights_and_a_hybrid_go_on_with_the_same_bits(adagp, tmp_path, mo
     """One epoch with stale weights and one without; the run stops within each."""
     stale, checkpoint = (*SEVERAL, "--one-process", "--pipeline", "stale-1f1b", "--pipelined-epochs", "1"), []
     code, _, err = adagp("train", "-o", tmp_path / "one", *stale)
-    assert code == 0 and "updates missed" in " ".join(err.split()) and "without stale weights" in " ".join(err.split())
+    assert code == 0 and "missed" in err and "without stale weights" in " ".join(err.split())
     write = PipelineTrainer.checkpoint
 
     def stopping(trainer):
