@@ -86,12 +86,12 @@ class Case:
         })  # fmt: skip
 
 
-RATES = (0.0007, 0.002, 0.007, 0.02, 0.06, 0.15)
+RATES = (0.0007, 0.002, 0.007, 0.02, 0.06)
 FEW = (UNDELAYED, "stale-early", DEEP, "stale-hybrid")
 CASES = {case.model: case for case in (
-    Case("lenet5", "fashion-mnist", "fashion", 28, 1, 6000, 10, RATES[1:]),
-    Case("small-vgg", "cifar10", "", 16, 3, 5000, 10, RATES[:-1], FEW),
-    Case("resnet20", "cifar10", "", 16, 3, 2500, 8, RATES[:-1], FEW),
+    Case("lenet5", "fashion-mnist", "fashion", 28, 1, 2000, 6, RATES),
+    Case("small-vgg", "cifar10", "", 16, 3, 2000, 5, RATES, FEW),
+    Case("resnet20", "cifar10", "", 16, 3, 1500, 4, RATES, FEW),
 )}  # fmt: skip
 """By network. Learning rates with momentum 0.9; the seed's own aren't known."""
 
