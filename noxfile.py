@@ -308,6 +308,7 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "adagp.evaluation.report.paper_figures")
     session.run("python", "-m", "adagp.evaluation.report.prediction_traffic")
     session.run("python", "-m", "adagp.evaluation.report.stale_weights")
+    session.run("python", "-m", "adagp.evaluation.report.result_sections")
     session.run("python", "-m", "adagp.evaluation.report.estimator")
     session.run("python", "-m", "adagp.evaluation.report.readme")
 
