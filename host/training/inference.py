@@ -21,24 +21,28 @@ class _Fitted:
         numbers = sorted({each.out_id for each in commands if each.phase_mask & Phase.EVAL and each.track})
         self.trained = {number: device.exponents(number)[0] for number in numbers}
 
-    def fit(self) -> None:
-        """Calibrate with the batch that was written; later fits lower no exponent."""
-        earlier = self._now() if self.fits else {}
-        _logits(self.network, self.device, calibrate=True)
-        for number, exponent in self._now().items():
-            if earlier.get(number, exponent) > exponent:
-                self.device.set_exponents(number, earlier[number])
+    def fit(self, x_NCHW: np.ndarray) -> None:
+        """Calibrate with each micro-batch of a batch, and leave the batch written; later fits lower no exponent."""
+        compiled, highest = self.network.compiled, self._now() if self.fits else {}
+        for part in range(compiled.micro_batches):  # a batch that calibrates has its first micro-batch alone
+            first = part * (self.network.batch // compiled.micro_batches)
+            self.network.write_input(self.device, np.roll(x_NCHW, -first, axis=0))
+            _logits(self.network, self.device, calibrate=True)
+            highest = {number: max(found, highest.get(number, found)) for number, found in self._now().items()}
+        for number, exponent in highest.items():
+            self.device.set_exponents(number, exponent)
+        self.network.write_input(self.device, x_NCHW)
         self.fits += 1
 
-    def logits(self) -> list[np.ndarray]:
-        """Logits of the batch that was written; if values saturate, they are computed again after a fit."""
+    def logits(self, x_NCHW: np.ndarray) -> list[np.ndarray]:
+        """Logits of a batch that was written; if values saturate, they are computed again after a fit."""
         if not self.fits:
-            self.fit()
+            self.fit(x_NCHW)
         before = self._saturations()
         found = _logits(self.network, self.device)
         if self._saturations() == before:
             return found
-        self.fit()
+        self.fit(x_NCHW)
         return _logits(self.network, self.device)
 
     def put_back(self) -> None:
@@ -77,8 +81,9 @@ def predict(network: Network, device: Device, x_NCHW: np.ndarray) -> np.ndarray:
     try:
         for start in range(0, len(x_NCHW), network.batch):
             part = x_NCHW[start : start + network.batch]
-            network.write_input(device, np.resize(part, (network.batch, *part.shape[1:])))
-            logits = fitted.logits() if fitted else _logits(network, device)
+            whole = np.resize(part, (network.batch, *part.shape[1:]))
+            network.write_input(device, whole)
+            logits = fitted.logits(whole) if fitted else _logits(network, device)
             parts.append(np.concatenate(logits)[: len(part)])
     finally:
         if fitted:

@@ -154,18 +154,26 @@ def test_training_follows_torch():
     assert {name for name in before if not np.array_equal(before[name], after[name])} <= {"exponents"}
 
 
-@pytest.mark.parametrize("batch_norm", [True, False])
-def test_evaluation_has_exponents_of_its_own(batch_norm):
-    """Statistics of one batch, a hundredth of the variance: results are ten times larger with each norm."""
+@pytest.mark.parametrize("batch_norm, micro_batches", [(True, 1), (False, 1), (True, 3)])
+def test_evaluation_has_exponents_of_its_own(batch_norm, micro_batches):
+    """Statistics of one batch, a hundredth of the variance: results are ten times larger with each norm.
+
+    A calibration has a micro-batch alone, and the first one's images are small.
+    """
     torch.manual_seed(SEED)
     module = Residual()
     for part in module.modules():
         if isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)):
             part.momentum, part.running_var[:] = 0.01, 0
-    module, network = made(config := replace(TINY, batch_norm=batch_norm), module)
-    train(network, device := loaded(network, module, config), 0, calibrate=True)
+    options = {"micro_batches": micro_batches} if micro_batches > 1 else {}
+    module, network = made(config := replace(TINY, batch_norm=batch_norm), module, **options)
+    images, labels = drawn(0)
+    train_batch(network, device := loaded(network, module, config), images, labels[: BATCH // micro_batches], True)
     before = network.snapshot(device)
     images = np.concatenate([drawn(number)[0] * size for number, size in enumerate((0.1, 1, 0.2))])[:-2]
+    if micro_batches > 1:
+        images[::BATCH] *= 0.02
+        images[1::BATCH] *= 0.02
     found = predict(network, device, images)
     module.load_state_dict(network.state_dict(device))
     expected = module.eval()(torch.from_numpy(images)).detach().numpy()
