@@ -94,7 +94,7 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 @dataclass(frozen=True)
 class SavingOptions:
-    """What spares traffic of predictions, off by default."""
+    """Options that spare traffic of predictions, off by default."""
 
     predictor_every: Annotated[
         int,

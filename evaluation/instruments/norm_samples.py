@@ -9,7 +9,7 @@ from ...spec.commands import Command, Opcode
 __all__ = ["norm_exponents", "norm_operands"]
 
 X_EXPONENT, WEIGHTS_EXPONENT = -8, -14
-"""Of X and dY, and of gamma and beta."""
+"""Exponents: that of X and dY, and that of gamma and beta."""
 EPSILON, MOMENTUM = 1e-5, 0.1
 MOST_VALUES = 1 << 12
 """Values of a channel that are drawn; its sums are scaled to those of all."""

@@ -13,7 +13,7 @@ __all__ = ["one_thread"]  # for every test here
 
 @pytest.fixture(scope="session")
 def torchvision_imports():
-    """A test that asks for this is skipped where torchvision or timm isn't installed."""
+    """A test that asks for this is skipped where torchvision or timm isn't installed: they are an optional extra."""
     if find_spec("timm") is None or find_spec("torchvision") is None:
         pytest.skip("torchvision and timm aren't installed (the extra models)")
 

@@ -1,4 +1,4 @@
-"""What spares traffic of predictions: a predictor that learns seldom, momentum that GP batches leave as it is."""
+"""Savings in the traffic of predictions: a predictor that learns seldom, momentum that GP batches leave as it is."""
 
 from copy import deepcopy
 from functools import cache
