@@ -38,7 +38,7 @@ class PipelineOptions:
         typer.Option(
             help="Accelerators that train the network together. Each has a part of its layers, a stage; a batch passes"
             " the stages in `--micro-batches`. Weights are those of one device with the same micro-batches, and so"
-            " are those with predicted gradients (`--variant`); `--pipeline stale-1f1b` alone trains another way."
+            " are those with predicted gradients (`--variant`); pipelines with stale weights alone train another way."
             " `torchrun --nproc-per-node 4 -m adagp train --devices 4"
             " ...` has the devices in its processes, on one machine or on several.",
             min=1, max=64,
@@ -48,16 +48,17 @@ class PipelineOptions:
         str,
         typer.Option(
             help=f"Several devices: order of forward and backward passes, one of {', '.join(RUNNABLE)}. `adagp pipeline"
-            " draw` shows each. It decides cycles and memory, and no weight. But with `stale-1f1b` each micro-batch has"
-            " an update of its own, and enters before updates of those ahead: forward passes miss as many updates as"
-            " stages follow. The pipeline runs empty at a batch's end, so give many micro-batches."
+            " draw` shows each. It decides cycles and memory, and no weight. But with stale weights each micro-batch"
+            " has an update of its own, and enters before updates of those ahead: with `stale-1f1b` forward passes miss"
+            " as many updates as stages follow, with `stale-paired` (registers between stages) twice as many. The"
+            " pipeline runs empty at a batch's end, so give many micro-batches."
         ),
     ] = RUNNABLE[0]
     pipelined_epochs: Annotated[
         int | None,
         typer.Option(
-            help="Pipeline `stale-1f1b`: epochs with stale weights. Later ones let a micro-batch enter once the one"
-            " before has left, so no weights are stale (hybrid training). Default: all epochs.",
+            help=f"Pipelines {' and '.join(STALE)}: epochs with stale weights. Later ones let a micro-batch enter once"
+            " the one before has left, so no weights are stale (hybrid training). Default: all epochs.",
             min=1,
         ),
     ] = None  # fmt: skip

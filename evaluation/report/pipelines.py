@@ -33,7 +33,7 @@ DEVICES = MICRO_BATCHES = 4
 IMAGES = {
     "pipelines_flushed": (("gpipe", "1f1b", "chimera"), (BP, GP, BP)),
     "pipelines_split": (("interleaved", "zb-h1"), (BP, GP, BP)),
-    "pipelines_stale": (("stale-1f1b",), (BP, BP, GP, BP)),
+    "pipelines_stale": (("stale-1f1b", "stale-paired"), (BP, BP, GP, BP)),
 }
 """Schedules and batches by image."""
 _NAMES = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # at run time inside the functions, because torch takes secon
 
 __all__ = ["RUNNABLE", "STALE", "PipelineFailure", "Plan", "started"]
 
-STALE = ("stale-1f1b",)
+STALE = ("stale-1f1b", "stale-paired")
 """Schedules that train networks with stale weights: each micro-batch has an update."""
 RUNNABLE = ("1f1b", "gpipe", "zb-h1", "interleaved", "chimera", *STALE)
 """Schedules that train networks."""
@@ -52,7 +52,8 @@ class Plan:
         if device not in ("sim", "golden"):
             raise PipelineError(f"device = {device!r}: several devices are simulated, by `sim` or `golden`")
         if self.schedule not in RUNNABLE:
-            raise PipelineError(f"pipeline = {self.schedule!r} must be one of {', '.join(RUNNABLE)}")
+            named = " (stale-paired has the same weights)" if self.schedule == "stale-registers" else ""
+            raise PipelineError(f"pipeline = {self.schedule!r} must be one of {', '.join(RUNNABLE)}{named}")
         if self.hybrid and self.schedule not in STALE:
             raise PipelineError(
                 f"pipelined_epochs = {self.pipelined_epochs}: of no effect with the pipeline {self.schedule}, in which"

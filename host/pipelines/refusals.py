@@ -14,7 +14,7 @@ def check_network(graph: Graph, schedule: Schedule, hybrid: bool = False) -> Non
     if any(place.forward != place.backward for place in schedule.places.values()):
         raise PipelineError(
             f"{schedule.name}: each stage has two devices, and the one would send its weights to the other after each"
-            " update: only schedules with a device for both passes of a stage can be run"
+            " update; stale-paired has the same weights, and both passes of a stage on one device"
         )
     if len(schedule.batches) > 1:
         raise PipelineError(f"{schedule.name}: only schedules of a batch can be run, not of {len(schedule.batches)}")

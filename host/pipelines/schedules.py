@@ -8,7 +8,7 @@ from ...spec.phases import BP, GP, PHASE_NAMES
 from .flushed import Batch, ended, gpipe, interleaved, one_f_one_b, zb_h1
 from .merging import merged
 from .steps import PipelineError, Place, Schedule, Step, What
-from .unflushed import registers, stale_1f1b
+from .unflushed import registers, streamed
 
 __all__ = ["CHUNKS", "LIMITS", "SCHEDULES", "Kind", "build", "parse_batches"]
 
@@ -87,10 +87,12 @@ def _chimera_rank(step: Step) -> tuple:
     return step.what is not What.UPDATE, step.batch, step.what is What.FORWARD, -step.stage
 
 
-def _stale(name: str, n: int, m: int, batches: tuple[int, ...], chunks: int) -> Schedule:
-    lists = tuple(tuple(stale_1f1b(device, n, m, batches)) for device in range(n))
+def _stale(name: str, missed: int, n: int, m: int, batches: tuple[int, ...], chunks: int) -> Schedule:
+    """A stage on each device, whose forward steps miss ``missed`` updates for each stage that follows."""
+    staleness = tuple(missed * (n - 1 - stage) for stage in range(n))
+    lists = tuple(tuple(streamed(device, staleness[device], m, batches)) for device in range(n))
     places = {(0, stage): Place(stage, stage) for stage in range(n)}
-    return Schedule(name, lists, places, n, m, batches, tuple(n - 1 - stage for stage in range(n)), eager=True)
+    return Schedule(name, lists, places, n, m, batches, staleness, eager=True)
 
 
 def _registers(name: str, n: int, m: int, batches: tuple[int, ...], chunks: int) -> Schedule:
@@ -130,7 +132,8 @@ SCHEDULES = {
     "interleaved": Kind("interleaved 1F1B", _interleaved, _interleaved_rule),
     "chimera": Kind("Chimera", _chimera, _chimera_rule),
     "zb-h1": Kind("ZB-H1", _zb_h1),
-    "stale-1f1b": Kind("stale weights, 1F1B", partial(_stale, "stale-1f1b")),
+    "stale-1f1b": Kind("stale weights, 1F1B", partial(_stale, "stale-1f1b", 1)),
+    "stale-paired": Kind("stale weights, paired registers", partial(_stale, "stale-paired", 2)),
     "stale-registers": Kind("stale weights, registers", partial(_registers, "stale-registers"), _registers_rule),
 }
 

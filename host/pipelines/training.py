@@ -27,6 +27,10 @@ LINKED = "link_bytes"
 """Counter of bytes between devices."""
 
 
+_SLOW = 1e-4
+"""The rate at which cycles are measured, which don't depend on it: a run that diverges would be stopped."""
+
+
 def busy_of(place: int) -> str:
     """The counter of a device's cycles in its steps."""
     return f"device_{place}_cycles"
@@ -191,6 +195,7 @@ def one_device_cycles(settings: TrainSettings, device: str, dataset: Dataset, up
         return {phase: parts * cycles for phase, cycles in one_device_cycles(apart, device, dataset).items()}
     short = replace(
         settings, epochs=1 + settings.predicts, train_images=2 * settings.batch, test_images=1, schedule="constant",
+        learning_rate=_SLOW,
         warmup_epochs=1, phases="1:1", plateau_factor=TrainSettings.plateau_factor,
         plateau_patience=TrainSettings.plateau_patience, validation_fraction=TrainSettings.validation_fraction,
     )  # fmt: skip

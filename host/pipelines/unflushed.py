@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ...spec.phases import GP
 from .steps import Step, What
 
-__all__ = ["registers", "stale_1f1b"]
+__all__ = ["registers", "streamed"]
 
 
 def _stream(batches: tuple[int, ...], micro_batches: int) -> list[tuple[int, int, int]]:
@@ -19,10 +19,13 @@ def _learn(stage: int, batch: int, phase: int, micro_batch: int, tick: int = 0) 
         yield Step(what, stage, micro_batch, batch, phase, tick=tick)
 
 
-def stale_1f1b(device: int, devices: int, micro_batches: int, batches: tuple[int, ...]) -> Iterator[Step]:
-    """1F1B without a flush: as many micro-batches are between forward and update as devices follow, and one."""
+def streamed(device: int, missed: int, micro_batches: int, batches: tuple[int, ...]) -> Iterator[Step]:
+    """The list of a device with both passes of a stage: one backward and one forward in turn, without a flush.
+
+    Forward steps miss ``missed`` updates, so one more micro-batch is between its two passes.
+    """
     stream = _stream(batches, micro_batches)
-    ahead = devices - device
+    ahead = missed + 1
     for n in range(len(stream) + ahead):
         if n >= ahead:
             batch, phase, m = stream[n - ahead]

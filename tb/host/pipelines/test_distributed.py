@@ -28,6 +28,7 @@ RUNS = [
     ("skipping", "interleaved"),
     ("predicted", "interleaved"),
     ("plain", "stale-1f1b"),
+    ("plain", "stale-paired"),
 ]
 SIZE = 3
 

@@ -76,16 +76,25 @@ def test_staleness(d):
         last = d // 2
         found = staleness(timed(build("stale-registers", d, 4, (BP,) * 5)))
         assert found == [(2 * (last - s), 2 * (last - s)) for s in range(last + 1)]
+        assert found == staleness(timed(build("stale-paired", last + 1, 4, (BP,) * 5)))
     for name in ("gpipe", "zb-h1"):
         assert staleness(timed(build(name, d, 4, (BP, GP, BP)))) == [(0, 0)] * d
 
 
-def test_stale_weights_leave_no_bubbles_in_bp():
+@pytest.mark.parametrize("name", ["stale-1f1b", "stale-paired"])
+def test_stale_weights_leave_no_bubbles_in_bp(name):
     for d, m in ((2, 1), (4, 4), (5, 3)):
-        counter = StepCounter("stale-1f1b", d, m)
+        counter = StepCounter(name, d, m)
         assert (counter.lasting(BP), counter.lasting(GP), counter.idle(BP)) == (3 * m, m, 0)
     # the middle device's tick is a forward and a backward step, 3/2 longer with two stages on three devices
     assert StepCounter("stale-registers", 3, 4).lasting(BP) == 4 * 3 * Fraction(3, 2)
+
+
+def test_paired_registers_hide_a_latency_that_stops_1f1b():
+    """A micro-batch's way through d stages and back takes 3 d steps and 2 (d - 1) latencies; so many are under way."""
+    slow, d = Durations(latency=Fraction(1)), 4
+    found = [StepCounter(name, d, 8, slow).lasting(BP) / 8 for name in ("stale-1f1b", "stale-paired")]
+    assert found == [max(3, Fraction(3 * d + 2 * (d - 1), under_way)) for under_way in (d, 2 * d - 1)] == [4.5, 3]
 
 
 def test_a_link_delays_every_boundary():

@@ -25,6 +25,8 @@ def normed():
 
 CASES = {"plain": (plain, TINY, ("2.Conv2d", "8.Linear")), "normed": (normed, SWITCHED, ("1.BatchNorm2d", "7.Linear"))}
 """Network, design, and the first layers of stages after the first."""
+DELAYS = {"stale-1f1b": (2, 1, 0), "stale-paired": (4, 2, 0)}
+"""Updates that forward passes miss, by schedule and stage."""
 
 
 def made(name):
@@ -51,15 +53,16 @@ def golden(config):
     return GoldenDevice(config, MEMORY)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_bits_are_those_of_the_definition_and_of_a_hybrid_too(name):
+@pytest.mark.parametrize(("name", "schedule"), [("plain", "stale-1f1b"), ("normed", "stale-1f1b"),
+                                                ("normed", "stale-paired")])  # fmt: skip
+def test_bits_are_those_of_the_definition_and_of_a_hybrid_too(name, schedule):
     """The first batch calibrates, the last one has no stale weights."""
-    found, definition, undelayed = pipeline(name, golden, hybrid=True), machine(name), machine(name)
-    assert [len(each.slots) for each in found.staged.devices] == [3, 2, 1]
+    found, definition, undelayed = pipeline(name, golden, schedule, hybrid=True), machine(name), machine(name)
+    assert [len(each.slots) for each in found.staged.devices] == [missed + 1 for missed in DELAYS[schedule]]
     hashes = []
     for number, (calibrate, images, labels) in enumerate(batches()):
         found.train(images, loss_of(labels), calibrate=calibrate, alone=number == 2)
-        delays = (0, 0, 0) if number == 2 else (2, 1, 0)
+        delays = (0, 0, 0) if number == 2 else DELAYS[schedule]
         hashes.append(found.weights_hash())
         assert hashes[-1] == definition.batch(images, labels, delays, calibrate), number
         undelayed.batch(images, labels, (0, 0, 0), calibrate)
@@ -69,13 +72,14 @@ def test_bits_are_those_of_the_definition_and_of_a_hybrid_too(name):
         assert [str(step) for step in device.steps] != [str(step) for step in device.alone_steps] or device.held == 1
 
 
-def test_simulated_devices_have_the_bits_of_the_definition_and_work_at_the_same_time():
+@pytest.mark.parametrize("schedule", DELAYS)
+def test_simulated_devices_have_the_bits_of_the_definition_and_work_at_the_same_time(schedule):
     definition = machine("plain")
     with contextlib.ExitStack() as opened:
-        found = pipeline("plain", lambda config: opened.enter_context(contextlib.closing(SimDevice(config))))
+        found = pipeline("plain", lambda each: opened.enter_context(contextlib.closing(SimDevice(each))), schedule)
         for calibrate, images, labels in batches(2):
             found.train(images, loss_of(labels), calibrate=calibrate)
-            assert found.weights_hash() == definition.batch(images, labels, (2, 1, 0), calibrate)
+            assert found.weights_hash() == definition.batch(images, labels, DELAYS[schedule], calibrate)
         assert found.cycles < 0.7 * sum(ran.end - ran.begin for ran in found.ran)
 
 
