@@ -88,11 +88,17 @@ class Fill:
         while True:
             yield self._asked.there
             d, flow, asked = self._asked.drop()
-            yield SETUP_CYCLES + -(-d.get("clear", 0) // self._config.banks)
+            memory, shared = self._moves.memory, self._moves.narrow == 1
+            taken = self._clock.now + SETUP_CYCLES + -(-d.get("clear", 0) // self._config.banks)
             if flow.left:
-                yield asked + self._moves.memory.latency - self._clock.now
-                self._moves.memory.asked -= round(flow.left)
+                yield asked + memory.latency - self._clock.now
+                memory.hold(shared)  # beats of other engines stand after the first one, unless buffers take it
+                yield taken - self._clock.now
+                memory.hold(-shared)
+                memory.asked -= round(flow.left)
                 yield flow
+            else:
+                yield taken - self._clock.now
             if d.get("ready"):
                 pad = _pad(d)
                 landed = self._tokens["c_ready" if pad == "c" else f"{pad}_full"]

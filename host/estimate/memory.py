@@ -80,7 +80,7 @@ class Memory:
         """Beats of reads that fill has asked for and whose flows haven't begun."""
         self._flows: list[Flow] = []
         self._since = 0
-        self._version = 0
+        self._version = self._holding = 0  # engines that hold reads up
         self._behind = self._grows = 0.0  # bus cycles that bursts under way wait for, and how many more they become
         self.bus_cycles = 0.0
         self.beats = {False: 0.0, True: 0.0}  # of reads, of writes
@@ -90,6 +90,15 @@ class Memory:
         self._pass()
         self._flows.append(flow)
         self._share()
+
+    def hold(self, more: int) -> None:
+        """Count ``more`` engines that don't take a beat that has come for them; while there is one no read passes."""
+        reading = any(not flow.write for flow in self._flows)
+        if reading:
+            self._pass()
+        self._holding += more
+        if reading:
+            self._share()
 
     def _pass(self) -> None:
         """Let beats pass up to now."""
@@ -107,7 +116,12 @@ class Memory:
     def _share(self) -> None:
         """Give each flow its rate until a flow begins or ends, and wait for the next end."""
         flows, least = self._flows, self._least
-        if len(flows) == 1:
+        if self._holding:
+            for flow in flows:
+                flow.rate = 0.0
+            flows = [flow for flow in flows if flow.write]
+            _fill(flows)
+        elif len(flows) == 1:
             flows[0].rate = min(flows[0].cap, 1.0)
         else:
             _fill([flow for flow in flows if not flow.write])

@@ -103,5 +103,5 @@ def test_against_the_simulated_rtl(adagp, tmp_path):
     found = json.loads(path.read_text())
     ours, theirs = found["estimated"]["bp"], found["simulated"]["bp"]
     assert ours["write_bytes"] == theirs["write_bytes"] > 0
-    assert ours["cycles"] == pytest.approx(theirs["cycles"], rel=0.04)  # two images: commands of a few hundred cycles
+    assert ours["cycles"] == pytest.approx(theirs["cycles"], rel=0.01)
     assert f"{theirs['cycles']:,} cycles (error {100 * (ours['cycles'] / theirs['cycles'] - 1):+.2f} %)" in out

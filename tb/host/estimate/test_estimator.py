@@ -127,6 +127,24 @@ def test_copies_pass_the_register_before_the_drain():
     assert found["cycles"] == pytest.approx(real["cycles"], rel=WITHIN)
 
 
+def test_beats_that_wait_for_a_clear_hold_up_an_update():
+    """A pool's backward pass clears its tiles while their beats stand at the port, before those of an update."""
+    config, everywhere = preset("tiny"), {"phase_mask": int(Phase.ALL)}
+    size = {"n": 4, "c": 8, "q": 8, "h": 8, "w": 8, "oh": 4, "ow": 4}
+    tile = {"r": 2, "s": 2, "stride": 2, "nb": 1, "yb": 8, "cb": 8, "qb": 8, "c_mode": 1}
+    tensors = {"a_addr": 0xC000, "b_addr": 0xD000, "c_addr": 0xE000, "out_addr": 0x10000, "a_id": 1, "out_id": 2}
+    arrays = {"count": 3072, "a_addr": 0, "b_addr": 0x2000, "c_addr": 0x4000, "out_addr": 0x8000, "a_id": 3, "b_id": 4}
+    made = MadeProgram(config, None)
+    made.commands = [
+        Command(Opcode.UPDATE, {**everywhere, **arrays}),
+        Command(Opcode.MAXPOOL_BACKWARD, {**everywhere, **size, **tile, **tensors, "c_id": 5}),
+    ]
+    with contextlib.closing(SimDevice(config, memory_bytes=MEMORY)) as device:
+        real = counters_of(device, made)
+    found = counters_of(EstimatorDevice(config), made)
+    assert found["cycles"] == pytest.approx(real["cycles"], rel=2 * WITHIN)
+
+
 def test_what_needs_data_is_refused():
     device = EstimatorDevice(preset("tiny"))
     device.write(0, np.zeros(8, np.uint8))
