@@ -1,6 +1,6 @@
-"""Digilent Arty A7-100T with 256 MiB of DDR3 on 16 data lines. A Vivado project: no open tool has placed it."""
+"""Digilent Arty A7-100T with 256 MiB of DDR3 on 16 data lines. A Vivado project."""
 
-from ..synth.xilinx import XILINX, device
+from ..synth.xilinx import ARTIX7, XILINX
 from .board import Board
 from .litedram_core import DramPhy
 
@@ -31,6 +31,6 @@ BOARD = Board(
     lights=(("led", 0, None), ("led", 1, None), ("led", 2, None)),
     pairs=True,
     target=XILINX,
-    part=device("XC7A100T", 63400, 135, 240, "csg324", "-1"),
+    part=ARTIX7.part("xc7a100t"),
     flow="vivado",
 )  # fmt: skip

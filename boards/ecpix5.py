@@ -1,7 +1,5 @@
 """LambdaConcept ECPIX-5 with an LFE5UM5G-85F and 512 MiB of DDR3 on 16 data lines."""
 
-from dataclasses import replace
-
 from ..synth.ecp5 import ECP5
 from .board import Board
 from .litedram_core import DramPhy
@@ -28,7 +26,7 @@ BOARD = Board(
     lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "g"), ("rgb_led", 2, "b")),
     pairs=False,
     target=ECP5,
-    part=replace(ECP5.part("85k"), name="LFE5UM5G-85F"),  # which has transceivers beside the same
+    part=ECP5.part("um5g-85k"),
     flow="ecp5",
     place=("--um5g-85k", "--package", "CABGA554", "--speed", "8", "--router", "router2"),
     # A button that isn't pressed must not hold the board in reset where nothing else pulls it up.

@@ -15,7 +15,7 @@ from .options import JsonOption, PresetOption, SwitchesOption, summarise
 
 __all__ = ["changed", "synth"]
 
-TARGETS = ("ecp5", "xilinx", "ice40", "asic")
+TARGETS = ("ecp5", "xilinx", "artix7", "ice40", "asic")
 LARGEST_MHZ = 1000
 """The highest clock that may be asked for; no clock of these FPGAs is faster."""
 
@@ -45,7 +45,9 @@ def synth(
     seeds: Annotated[
         str | None, typer.Option(help="Place and route with these seeds: `1-8`, `1,2,5`. Default: don't.")
     ] = None,
-    part: Annotated[str | None, typer.Option(help="Device: `85k`, `25k`, `up5k`, `xc7vx690t`, ...")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Device: `85k`, `um5g-85k`, `up5k`, `xc7vx690t`, `xc7a100t`, ...")
+    ] = None,
     package: Annotated[str | None, typer.Option(help="Package of the device, e.g. `CABGA756`.")] = None,
     speed: Annotated[str | None, typer.Option(help="Speed grade of the device.")] = None,
     freq: Annotated[
@@ -79,6 +81,8 @@ def synth(
 
     `adagp synth --target xilinx --preset paper --vivado build/vivado`
 
+    `adagp synth --target artix7 --preset tiny --variant baseline --seeds 1` (an open estimate of a clock on 7 series)
+
     `adagp synth --target ice40 --preset tiny --variant baseline --block array --set rows=2 --seeds 1-3`
     """
     on: dict[str, Any] = parse_switches(switches)
@@ -97,7 +101,8 @@ def synth(
         if of_fpgas is not None and target == "asic":
             raise SettingsError(f"--{name} isn't for --target asic")
     if chosen and target in ("xilinx", "asic"):
-        raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}")
+        hint = "; --target artix7 is placed" if target == "xilinx" else ""
+        raise SettingsError(f"seeds = {seeds!r}: no open tool places and routes for {target}{hint}")
     if freq is not None and not 1 <= freq <= LARGEST_MHZ:
         raise SettingsError(f"--freq {freq:g} must be from 1 to {LARGEST_MHZ} MHz")
     if freq is not None and not chosen:

@@ -17,9 +17,9 @@ OPTIONS = "-nowidelut"
 all end in one place, which neither placer nor router copes with in a large design. They save next to no area."""
 
 
-def _part(name, lut, ebr, multiplier, *packages, plan=None, pins=None):
+def _part(name, lut, ebr, multiplier, *packages, speeds=("6", "7", "8"), plan=None, pins=None):
     has = {"lut": lut, "ff": lut, "ebr": ebr, "multiplier": multiplier}
-    return Part(name, has, packages, ("6", "7", "8"), plan, pins)
+    return Part(name, has, packages, speeds, plan, pins)
 
 
 def _rows(kind, places, blocks, *heights):
@@ -65,6 +65,9 @@ ECP5 = Target(
     parts={
         "85k": _part("LFE5U-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285",
                      plan=_PLAN_85K, pins=_PINS_85K),
+        # With links of 5 Gbit/s, sold in the fastest grade alone; its logic has delays of its own. On the ECPIX-5.
+        "um5g-85k": _part("LFE5UM5G-85F", 83640, 208, 156, "CABGA756", "CABGA554", "CABGA381", "CSFBGA285",
+                          speeds=("8",), plan=_PLAN_85K, pins=_PINS_85K),
         "45k": _part("LFE5U-45F", 43848, 108, 72, "CABGA554", "CABGA381", "CABGA256", "CSFBGA285"),
         "25k": _part("LFE5U-25F", 24288, 56, 28, "CABGA381", "CABGA256", "CSFBGA285"),
     },

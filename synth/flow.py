@@ -22,7 +22,10 @@ from .yosys import synthesise, yosys_version
 
 __all__ = ["FPGAS", "Options", "Report", "chosen", "complain", "keep", "median_mhz", "run", "tools"]
 
-FPGAS = {"ecp5": (ecp5.ECP5, ecp5.ROUTER), "xilinx": (xilinx.XILINX, None), "ice40": (ice40.ICE40, ice40.ROUTER)}
+FPGAS = {
+    "ecp5": (ecp5.ECP5, ecp5.ROUTER), "xilinx": (xilinx.XILINX, None), "artix7": (xilinx.ARTIX7, xilinx.ROUTER),
+    "ice40": (ice40.ICE40, ice40.ROUTER),
+}  # fmt: skip
 """Targets by name, each with its router, or None if no tool here places and routes it."""
 
 Report = Callable[[str], Say]
@@ -83,7 +86,9 @@ def _summary(done: _Synthesised, target: Target, part: Part) -> dict:
         "blocks": tree(done.cells, target), "nameless": round(done.cells.nameless, 5),
         "needed": target.resources(every), "folder": str(done.folder),
     }  # fmt: skip
-    if target is xilinx.XILINX:
+    if target.note:
+        summary["note"] = target.note
+    if target.family == xilinx.XILINX.family:
         summary["luts_estimated"] = xilinx.estimated_luts(done.folder, every)
     try:
         target.check(done.design.name, part, every)

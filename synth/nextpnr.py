@@ -17,7 +17,7 @@ from . import floorplan, process
 from .errors import RouteError, ToolError
 from .pins import identity
 
-__all__ = ["PHASE", "Router", "Run", "watched"]
+__all__ = ["CONSTRAINTS", "PHASE", "Router", "Run", "watched"]
 
 ITERATIONS = 160
 """Iterations after which the router is stopped.
@@ -38,6 +38,8 @@ LATE = 400
 Runs that ended had single iterations with up to 162; a bad placement gives hundreds in every iteration."""
 PATIENCE = 8
 
+CONSTRAINTS = "pins.xdc"
+
 _PLACE = ("--json", "netlist.json", "--no-route", "--write", "placement.json")
 _ROUTE = ("--json", "placement.json", "--no-pack", "--no-place")
 
@@ -57,7 +59,8 @@ class Router:
     """nextpnr for a family: ``tool`` if it is on the PATH, else ``module`` of the PyPI package ``package``.
 
     ``options`` returns the command line's options for a part's key, package and speed grade. ``closes``: the router
-    has the option FIRM.
+    has the option FIRM. ``constraints`` writes the places of pins as the text of a file called CONSTRAINTS, which
+    ``options`` name; without it they are in the netlist. ``source`` says where a tool comes from that PyPI lacks.
     """
 
     tool: str
@@ -65,12 +68,16 @@ class Router:
     package: str
     options: Callable[[str, str, str], tuple[str, ...]]
     closes: bool = False
+    constraints: Callable[[Mapping[str, str]], str] | None = None
+    source: str = ""
 
     @cached_property
     def command(self) -> tuple[str, ...]:
         """Command that runs nextpnr; raises ToolError if it isn't installed."""
         if path := shutil.which(self.tool):
             return (path,)
+        if not self.package:
+            raise ToolError(f"place and route needs {self.tool} on the PATH: {self.source}")
         try:
             version(self.package)
         except PackageNotFoundError:
@@ -117,7 +124,7 @@ class Router:
         )  # fmt: skip
         where = [
             *([plan.identity] if plan else []),
-            *([identity(pins)] if pins else []),
+            *([self.constraints(pins) if self.constraints else identity(pins)] if pins else []),
             *([FIRM, str(LATE), str(PATIENCE)] if firm else []),
         ]
         key = digest(netlist.name, self.version, *arguments, *where)
@@ -150,7 +157,11 @@ class Run:
                 folder = scratch / "out"
                 folder.mkdir()
                 # Its own folder is all that a tool in WebAssembly can see.
-                floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan, self.pins)
+                pins = self.pins
+                if pins and self.router.constraints:
+                    (folder / CONSTRAINTS).write_text(self.router.constraints(pins))
+                    pins = None
+                floorplan.write(self.netlist / "netlist.json", folder / "netlist.json", self.plan, pins)
 
                 def step(*options):
                     process.run(

@@ -9,7 +9,7 @@ __all__ = ["CELLS", "CODE", "OWN", "SOURCES"]
 SOURCES = ("breakdown", "design", "flow", "floorplan", "harness", "netlist", "nextpnr", "pins", "target", "yosys")
 """Modules that affect the figures of every target."""
 
-OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xilinx",)}
+OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xilinx",), "artix7": ("xilinx",)}
 """Further modules that affect one target's figures, by the target's name."""
 
 CELLS = (

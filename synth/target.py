@@ -33,7 +33,7 @@ class Target:
 
     ``passes`` are Yosys' for it; ``after`` is done to the netlist that they leave. ``counted``: for each resource how
     much of it a cell takes, by patterns of cells' types. ``harness``: designs get four pins, since place and route
-    needs a place for each port.
+    needs a place for each port. ``note``: limits of its figures.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Target:
     parts: Mapping[str, Part] = field(default_factory=dict)
     harness: bool = False
     after: Step | None = None
+    note: str = ""
 
     @property
     def script(self) -> str:

@@ -82,8 +82,8 @@ def _xilinx(results):
 *LUT* counts each LUT of any size as one, as Yosys makes them. It includes inverters, and LUTs that are distributed RAM
 or shift registers. The paper's LUTs are Vivado's, which puts two small ones in one place. *LUT, paired* is Yosys'
 estimate of that for logic, plus the inverters, distributed RAM and shift registers that *LUT* counts. Power is that of
-the whole chip; no open tool reports it for this family. Nor has any open tool timed these designs on it, so their clock
-is unknown.
+the whole chip; no open tool reports it for this family. No open tool places a Virtex 7, so these designs' clock is
+unknown; `adagp synth --target artix7` estimates that of smaller ones on an Artix-7.
 
 {compared(rows)}
 

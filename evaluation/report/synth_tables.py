@@ -119,6 +119,8 @@ def show(found: list[dict], depth: int) -> None:
 
     print_table(_resources(found))
     first = found[0]
+    if "note" in first:
+        console.print(first["note"], soft_wrap=True, highlight=False)
     for design in found:
         if "critical_paths" in design:
             _critical(console, design)

@@ -96,7 +96,7 @@ def test_an_interrupt_says_how_to_go_on(adagp, monkeypatch):
 
 MISTAKES = {
     "no block 'nix'; there are: top, control, ": ("--block", "nix"),
-    "ecp5 has no part '12k'; there are: 85k, 45k, 25k": ("--part", "12k"),
+    "ecp5 has no part '12k'; there are: 85k, um5g-85k, 45k, 25k": ("--part", "12k"),
     "LFE5U-85F has no package 'X'; there are: CABGA756,": ("--package", "X"),
     "LFE5U-85F has no speed grade '9'; there are: 6, 7, 8": ("--speed", "9"),
     "seeds = '' must be like 1,2,5 or 1-8": ("--seeds", ""),
@@ -119,10 +119,10 @@ MISTAKES = {
     "--package isn't for --target asic": ("--target", "asic", "--package", "x"),
     "--speed isn't for --target asic": ("--target", "asic", "--speed", "6"),
     "--freq isn't for --target asic": ("--target", "asic", "--freq", "6"),
-    "target = 'gowin' must be one of: ecp5, xilinx, ice40, asic": ("--target", "gowin"),
+    "target = 'gowin' must be one of: ecp5, xilinx, artix7, ice40, asic": ("--target", "gowin"),
     "--liberty is for --target asic": ("--liberty", "x.lib"),
     "--power is for --target asic": ("--power",),
-    "seeds = '1': no open tool places and routes for xilinx": ("--target", "xilinx", "--seeds", "1"),
+    "no open tool places and routes for xilinx; --target artix7 is placed": ("--target", "xilinx", "--seeds", "1"),
     "variant baseline has no block 'predictor'": ("--variant", "baseline", "--block", "predictor"),
     "variant in {baseline, low, efficient, max}": ("--variant", "maximal"),
     "set = 'rows=x' must be FIELD=NUMBER with a field of: rows, cols, port_width": ("--set", "rows=x"),

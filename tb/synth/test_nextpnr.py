@@ -113,6 +113,35 @@ def test_a_seed_whose_tool_is_killed_ends_no_other(tmp_path, monkeypatch):
     complain([found])
 
 
+ROUTED = """#!/usr/bin/env python3
+import json, sys
+print("pins", open("pins.xdc").read().split(), "options", sys.argv[1:])
+path = [{"from": {"cell": cell}, "to": {"cell": cell}, "type": "logic", "delay": 2.5} for cell in ("x", "y")]
+json.dump({"fmax": {"clk": {"achieved": 200.0}}, "utilization": {}, "detailed_net_timings": [],
+    "critical_paths": [{"from": "posedge clk", "to": "posedge clk", "path": path}]}, open("report.json", "w"))
+"""
+
+
+def test_a_pe_on_an_artix_7(tmp_path, cache, monkeypatch):
+    """Its pins are a file of constraints, no LUT is a memory, and the limits of its clock are told."""
+    tool = tmp_path / "nextpnr-himbaechel-xilinx"
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    target, router = FPGAS["artix7"]
+    monkeypatch.setitem(FPGAS, "artix7", (target, replace(router)))  # which has looked for no tool yet
+    if not shutil.which(tool.name):
+        with pytest.raises(ToolError, match=rf"^place and route needs {tool.name} on the PATH: Debian has it from"):
+            run("artix7", (1,))
+    tool.write_text(ROUTED)
+    tool.chmod(0o755)
+    found, _ = run("artix7", (1,))
+    assert found["fmax_mhz"] == {"1": 200.0} and found["part"] == "XC7A100T" and "estimate" in found["note"]
+    assert found["resources"]["dsp48"] == 1 and found["resources"]["lutram"] == 0 and found["harness"]["pad"] == 4 + 1
+    (log,) = (Path(place) / "log.txt" for place in found["placed"].values())
+    said = log.read_text()
+    assert "'LOC', 'E3', '[get_ports', 'clk]'" in said and said.count("'LVCMOS33'") == 4
+    assert "'--device', 'xc7a100tcsg324-1'" in said and "'--seed', '1'" in said
+
+
 def test_cells_that_are_not_counted_are_an_error(cache, monkeypatch):
     target, router = FPGAS["ecp5"]
     counted = {name: weights for name, weights in target.counted.items() if name != "multiplier"}
