@@ -234,6 +234,12 @@ def bench_pipelines(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_stale_pipelines(session: nox.Session) -> None:
+    """Stale weights on pipelines of four simulated devices: writes a part of results/pipelines.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.stale_pipelines", *session.posargs)
+
+
+@nox.session
 def bench_ecp5(session: nox.Session) -> None:
     """The four designs on an LFE5U-85F, placed and routed with several seeds: writes results/ecp5.json."""
     session.run("python", "-m", "adagp.evaluation.benches.ecp5", *session.posargs)

@@ -3,8 +3,9 @@
 ``steps_*``: steps of a BP batch, and of a GP and a BP batch, in the paper's unit; four equal stages and micro-batches.
 The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it.
 
-All else is of ``vgg-small`` on 16x16 images, or of VGG13 on 32x32 images (names begin with ``vgg13_``), in cycles of
-the simulated RTL. ``cycles_bp_*``: a batch on the baseline design, ``ada_*``: on the design with a predictor.
+All else is of ``vgg-small`` on 16x16 images, or of VGG13 on 32x32 images (names begin with ``vgg13_``, of one device
+alone with ``vgg13_alone_``), in cycles of the simulated RTL. ``cycles_bp_*``: a batch on the baseline design,
+``ada_*``: on the design with a predictor.
 ``speedup_*``: a pipeline without predictions over one device of the baseline design with the same micro-batches.
 ``gain_*``: ADA-GP over the same schedule without it, in the paper's phases of 90 epochs; ``total_*``: over one device
 without it. Names that end in ``_link`` are with messages that take time, those in ``_balanced`` with each kind of step
@@ -51,7 +52,10 @@ from ...spec.phases import PHASE_NAMES
 from ..instruments.pipeline_steps import UNITS, Steps, balanced_steps, laid, mean_cycles, ran_batches, shares
 from ..instruments.results import FOLDER, merge_results
 
-__all__ = ["CASES", "DEVICES", "LINK", "MIX", "SCHEDULES", "Case", "main"]
+__all__ = [
+    "CASES", "CLASSES", "DEVICES", "IDEAL", "LINK", "MIX", "SCHEDULES", "WORK", "Case", "kept", "laid_out", "main",
+    "on_one_device", "pipelined", "steps_of",
+]  # fmt: skip
 
 COMMAND = "python -m adagp.evaluation.benches.pipelines"
 WORK = Path("build/bench_pipelines")
@@ -82,6 +86,9 @@ CASES = {
         TrainSettings(model="vgg13", preset="paper", batch=8, micro_batches=4, seed=1), (3, 32, 32), "vgg13_",
         ("gpipe", "chimera", "1f1b", "zb-h1"), (8, 16, 32, 64, 128),
     ),
+    "vgg13-one-device": Case(
+        TrainSettings(model="vgg13", preset="paper", batch=8, micro_batches=4, seed=1), (3, 32, 32), "vgg13_alone_", (),
+    ),
 }  # fmt: skip
 """Parts of the results. Steps are counted in the first one."""
 
@@ -105,24 +112,26 @@ def kept(name: str, settings: TrainSettings, measure: Callable[[], dict]) -> dic
     return found
 
 
-def on_one_device(settings: TrainSettings, shape: tuple[int, ...]) -> dict[str, int]:
-    """Cycles of a batch by phase on one device."""
+def on_one_device(settings: TrainSettings, shape: tuple[int, ...], updates: bool = False) -> dict[str, int]:
+    """Cycles of a batch by phase on one device; ``updates``: each micro-batch has its own."""
     draw = np.random.default_rng(settings.seed)
     x_NCHW = draw.random((2 * settings.batch, *shape), np.float32)
     y_N = draw.integers(0, CLASSES, 2 * settings.batch)
     dataset = Dataset("random", x_NCHW, y_N, x_NCHW[:1], y_N[:1], CLASSES)
-    found = one_device_cycles(settings, "sim", dataset)
+    found = one_device_cycles(settings, "sim", dataset, updates)
     return {PHASE_NAMES[phase]: cycles for phase, cycles in found.items()}
 
 
-def pipelined(settings: TrainSettings, schedule: str, module: nn.Module, shape: tuple[int, ...], cut=None) -> dict:
+def pipelined(
+    settings: TrainSettings, schedule: str, module: nn.Module, shape: tuple[int, ...], cut=None, hybrid: bool = False
+) -> dict:
     """The steps of batches on simulated devices, with what a record can hold."""
     devices: list[SimDevice] = []
     try:
         devices += (SimDevice(settings.config) for _ in range(DEVICES))
         pipeline = StagedNetwork(
             module, shape, settings.batch, settings.config, devices, schedule, settings.micro_batches, cut=cut,
-            source=source_of(settings),
+            source=source_of(settings), hybrid=hybrid,
         )  # fmt: skip
         began = time.monotonic()
 

@@ -28,6 +28,7 @@ Seen = Callable[[str], None]
 def ran_batches(pipeline: StagedNetwork, module, shape: tuple[int, ...], classes: int, seed: int, seen: Seen) -> dict:
     """The :data:`Steps` of a batch by phase, ``bp`` and with predictions ``gp``, after one that calibrates.
 
+    A hybrid with stale weights also has ``alone``, a batch without staleness.
     ``cycles``: those of the BP batch alone or, with predictions, of two GP batches and a BP batch in a row. ``seen`` is
     called after each batch.
     """
@@ -49,7 +50,10 @@ def ran_batches(pipeline: StagedNetwork, module, shape: tuple[int, ...], classes
     pipeline.set_adam(1e-3)
     train(WARMUP, calibrate=True)
     if not pipeline.staged.gp:
-        return {"steps": {"bp": train(WARMUP)}, "cycles": pipeline.clock}
+        steps, cycles = {"bp": train(WARMUP)}, pipeline.clock
+        if pipeline.staged.alone:
+            steps["alone"] = train(WARMUP, alone=True)
+        return {"steps": steps, "cycles": cycles}
     train(GP)
     found = {"gp": train(GP, follows=True), "bp": train(BP, follows=True)}
     return {"steps": found, "cycles": pipeline.clock}
