@@ -10,7 +10,8 @@ fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the c
 simulated RTL: plain training and ``half`` on the baseline, others on MAX, which has more PEs; what is above plain
 training of as many cycles is in details. The accelerator has no synthetic gradients and none of the other ``ideas``,
 and larger networks aren't simulated. Cycles are measured after a regime's runs; that takes a C++ compiler, and minutes
-for each source.
+for each source, or no time ``--without-cycles``. ``results/accuracy_options.json``, on options that spare traffic of
+predictions, is made so.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
 with the same PyTorch and on the same kind of GPU.
@@ -222,6 +223,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=at_least_one, default=len(SEEDS), help="runs reported (default: %(default)s)")
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="default: %(default)s")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="runs at a time (default: %(default)s)")
+    parser.add_argument("--without-cycles", action="store_true", help="measure no cycles, so cost is in MACs alone")
     parser.add_argument("--output", type=writable, default=FOLDER / "accuracy.json", help="default: %(default)s")
     options = parser.parse_args()
     if "bp-1" not in options.methods:
@@ -232,6 +234,7 @@ def main() -> None:
     try:
         for name in options.regimes:
             regime = replace(REGIMES[name], device=options.device)
+            regime = replace(regime, preset="") if options.without_cycles else regime
             measure(regime, places.get(regime.data), options.methods, range(options.seeds), options.jobs,
                     options.output)  # fmt: skip
     except (DataError, RunError, NetworkError, ExperimentError) as error:

@@ -1,7 +1,8 @@
 """DRAM traffic that two options spare on MAX, estimated: goes on with ``results/prediction_traffic.json``.
 
 ``every``: the predictor learns in one of four batches with true gradients (``--predictor-every 4``). ``keep``: GP
-batches leave momentum as it is (``--gp-momentum keep``). ``both``: the two together. ``stream``: both, if in addition
+batches leave momentum as it is (``--gp-momentum keep``). ``both``: the two together; ``both_8``, ``both_16``: with one
+batch of so many. ``stream``: both, if in addition
 each prediction went straight into its update, which no hardware does yet: without the bytes that GP's UPDATE commands
 read of predictions, and as many written. ``built``: none of them. A batch of each phase is estimated as for
 ``results/figures_16_to_21.json``, on the same design.
@@ -30,7 +31,7 @@ PRESET, SEED, BATCH, EVERY = "paper", 1, 32, 4
 MODELS = ("vgg13", "resnet50")
 OPTIONS = {
     "built": (1, False, False), "every": (EVERY, False, False), "keep": (1, True, False), "both": (EVERY, True, False),
-    "stream": (EVERY, True, True),
+    **{f"both_{every}": (every, True, False) for every in (8, 16)}, "stream": (EVERY, True, True),
 }  # fmt: skip
 """By name: one of how many batches teaches the predictor, if momentum is kept, if predictions are streamed."""
 

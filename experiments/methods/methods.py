@@ -91,7 +91,7 @@ METHODS = {method.name: method for method in (
     Method("ada-gp-gated", entries="paper", gate=0.1),
     Method("ada-gp-every-4", entries="paper", every=4),
     Method("ada-gp-keep", entries="paper", gp_momentum=KEEP),
-    Method("ada-gp-every-4-keep", entries="paper", every=4, gp_momentum=KEEP),
+    *(Method(f"ada-gp-every-{every}-keep", entries="paper", every=every, gp_momentum=KEEP) for every in (4, 16)),
     *(Method(f"{source}-1:1", source=source, entries=_EVEN)
       for source in ("random", "zero", "last", "mean", "skip", "dni", *IDEAS)),
     Method("skip", source="skip", entries="paper"),

@@ -27,6 +27,7 @@ def test_savings_by_hand():
     expected = {
         "built": (1 - share) * 340 + share * 160, "every": (1 - share) * 310 + share * 160,
         "keep": (1 - share) * 340 + share * 120, "both": (1 - share) * 310 + share * 120,
+        "both_8": (1 - share) * 305 + share * 120, "both_16": (1 - share) * 302.5 + share * 120,
         "stream": (1 - share) * 310 + share * 120 - streamed,
     }  # fmt: skip
     for option, energy in expected.items():
