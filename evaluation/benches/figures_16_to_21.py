@@ -12,7 +12,8 @@ less evenly, as an update is done beside the layers of a large batch alone; so b
 ``mean``, ``most``: over the networks of a data set. Neither time nor traffic of operators that the host computes is in
 them: ``islands`` names these. ``*_useful_utilisation``: without products of padding's zeros, which ``*_utilisation``
 counts. ``*_error_worst``: by what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a
-batch is extrapolated.
+batch is extrapolated. ``minutes_on_two_cores``: time of a core that all rows take, by the mean of those whose time was
+taken, over two.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
 """
@@ -53,15 +54,15 @@ from ..instruments.paper_batches import (
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bars
 
-__all__ = ["ERRORS", "figures", "main"]
+__all__ = ["ERRORS", "TIME", "figures", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.figures_16_to_21"
 WORK = Path("build/figures_16_to_21")
 PRESET, SEED = "paper", 1
 BATCH, FURTHER = 32, {128: (8, 32)}
 """The batch that is estimated, and those that are extrapolated, from two others."""
-ERRORS = "errors"
-"""Part of the results that says what short ways of estimating change."""
+ERRORS, TIME = "errors", "time"
+"""Parts of the results that say what short ways of estimating change, and how long estimates take."""
 TIMED = ("backward_to_forward", "limit", "baseline_useful_utilisation", "baseline_utilisation")
 """Figures that need a batch's time, of which means are taken."""
 FALLBACK = [(8, 16), (4, 8), (2, 4), (1, 2)]
@@ -86,10 +87,10 @@ def kept(case: Case, batch: int) -> dict | None:
     record = WORK / f"{case.data}-{case.model}-{case.dataflow}-{batch}.json"
     if record.exists() and (found := json.loads(record.read_text()))["sources"] == sources():
         return found["row"]
-    began = time.perf_counter()
+    began = time.process_time()
     row = estimate(case, batch, PRESET, SEED)
     if row is not None:
-        row |= {"commit": commit(), "seconds": round(time.perf_counter() - began, 1)}
+        row |= {"commit": commit(), "cpu_seconds": round(time.process_time() - began, 1)}
     WORK.mkdir(parents=True, exist_ok=True)
     write_atomically(record, json.dumps({"sources": sources(), "row": row}).encode())
     return row
@@ -103,6 +104,10 @@ def row_of(job: Job) -> dict | str:
         return str(error)
 
 
+def _rows_of(jobs: list[Job]) -> list[dict | str]:
+    return [row_of(job) for job in jobs]
+
+
 def _row_of(job: Job) -> dict:
     case, batch = job.case, job.batch
     if batch not in FURTHER and (row := kept(case, batch)) is not None:
@@ -110,7 +115,9 @@ def _row_of(job: Job) -> dict:
     for pair in ([FURTHER[batch]] if batch in FURTHER else []) + FALLBACK:
         rows = [row for each in pair if (row := kept(case, each)) is not None]
         if len(rows) == 2:
-            return {**extrapolated(rows, pair, batch), "of": list(pair)}
+            row = {**extrapolated(rows, pair, batch), "of": list(pair)}
+            alone = [one.get("cpu_seconds", 0.0) for one, each in zip(rows, pair, strict=True) if each != BATCH]
+            return row | {"cpu_seconds": round(sum(alone), 1)} if all(alone) else row
     raise PlanError("doesn't fit in memory at any batch")
 
 
@@ -137,9 +144,12 @@ def _done(jobs: list[Job], processes: int) -> Iterator[Iterator[tuple[Job, dict 
     if processes == 1:
         yield ((job, row_of(job)) for job in jobs)
         return
+    groups: dict[tuple[str, str], list[Job]] = {}  # of rows that share a network's graph and commands
+    for job in jobs:
+        groups.setdefault((job.case.data, job.case.model), []).append(job)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        coming = {pool.submit(row_of, job): job for job in jobs}
-        yield ((coming[each], each.result()) for each in as_completed(coming))
+        coming = {pool.submit(_rows_of, group): group for group in groups.values()}
+        yield (pair for each in as_completed(coming) for pair in zip(coming[each], each.result(), strict=True))
 
 
 def _jobs(models: Iterable[str], data: Iterable[str], dataflows: Iterable[str], batches: Iterable[int]) -> list[Job]:
@@ -210,6 +220,20 @@ def _merge(path: Path, part: str, rows: dict[str, dict]) -> None:
     ordered = {name: there[name] for name in sorted(there, key=order.index)}
     origin = provenance(COMMAND, preset(PRESET), SEED, list(rows.values())[-1]["commit"], SWITCHED)
     merge_results(path, part, figures(ordered, part), ordered, origin)
+    _time(path, origin)
+
+
+def _time(path: Path, origin: dict) -> None:
+    """Say how long rows take, by those whose time was taken."""
+    parts = json.loads(path.read_text())["details"]
+    rows = [row for part, found in parts.items() if part not in (ERRORS, TIME) for row in found["details"].values()]
+    if seconds := [row["cpu_seconds"] for row in rows if "cpu_seconds" in row]:
+        every = len(_jobs(NETWORKS, DATA, (*DATAFLOWS, *MODELLED), (BATCH, *FURTHER)))
+        found = {
+            "rows_timed": len(seconds), "cpu_seconds_mean": round(mean(seconds), 1), "cpu_seconds_most": max(seconds),
+            "rows_all": every, "minutes_on_two_cores": round(mean(seconds) * every / 120),
+        }  # fmt: skip
+        merge_results(path, TIME, found, {}, origin)
 
 
 if __name__ == "__main__":

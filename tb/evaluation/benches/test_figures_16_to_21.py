@@ -1,6 +1,7 @@
 """The bench of the paper's figures: the mix of phases by hand, rows that are kept, and what it refuses."""
 
 import copy
+import itertools
 import json
 
 import pytest
@@ -69,6 +70,7 @@ def asked(monkeypatch, tmp_path):
 
     monkeypatch.setattr(bench, "estimate", estimate)
     monkeypatch.setattr(bench, "WORK", tmp_path / "work")
+    monkeypatch.setattr(bench.time, "process_time", itertools.count(0, 7.5).__next__)
     return found
 
 
@@ -83,6 +85,8 @@ def test_rows_are_kept(asked, tmp_path):
     assert first["details"]["cifar10_free_32"]["details"]["vgg13"]["of"] == [32]
     assert first["figures"]["speedup_mean_cifar10_free_32_max"] == pytest.approx(1.41, abs=0.02)
     assert first["figures"]["networks_cifar10_free_32"] == 1
+    assert (first["figures"]["rows_timed"], first["figures"]["rows_all"]) == (4, 13 * 3 * 2 * 5 + 2 * 2 * 5)
+    assert first["figures"]["minutes_on_two_cores"] == round(410 * 11.25 / 120)  # of two estimates, or one
     assert "dram_energy_saving_mean_cifar10_free_128_max" in first["figures"]
     assert "speedup_mean_cifar10_free_128_max" not in first["figures"]  # time doesn't grow evenly
     asked.clear()
