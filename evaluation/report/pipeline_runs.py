@@ -16,6 +16,7 @@ from ..benches.pipelines import CASES, LINK, MIX, SCHEDULES
 from .figures import RESULTS
 from .provenance import details, fold, session
 from .reference import table
+from .stale_runs import stale_section
 
 __all__ = ["measured"]
 
@@ -59,7 +60,9 @@ def measured(folder: Path = RESULTS) -> str:
         table(("schedule", *(f"{what}: {' / '.join(ENDS.values())}" for what in (
             "speed-up over one device", "ADA-GP over itself", "ADA-GP over one device"))), others),
         fill(_left(figures), 120), fill(_chimera(figures), 120),
-        *(_larger(figures, origins["vgg13"]) if "vgg13" in origins else ()),
+        *(_larger(figures, origins) if "vgg13" in origins else ()),
+        *(("### Measured stale weights", _origin(origins["stale"]), *stale_section(figures, results["details"]))
+          if "stale" in origins else ()),
     ])  # fmt: skip
 
 
@@ -67,16 +70,18 @@ def _origin(origin: Mapping) -> str:
     return fold(f"By <code>{session(origin['command'])}</code>", details(origin))
 
 
-def _larger(figures: Mapping[str, float], origin: Mapping) -> Iterator[str]:
+def _larger(figures: Mapping[str, float], origins: Mapping) -> Iterator[str]:
     """The part about the larger network: what was measured of it, and what larger batches are expected to gain."""
     settings, batch = LARGER.settings, LARGER.settings.batch
     found = {name.removeprefix(LARGER.prefix): value for name, value in figures.items()
              if name.startswith(LARGER.prefix)}  # fmt: skip
     names = {schedule.replace("-", "_"): KINDS[schedule].title for schedule in SCHEDULES}
     run = {name: title for name, title in names.items() if f"gain_{name}" in found}
-    alone = f"{found['gain_one']:.3f}" if "gain_one" in found else ""
+    apart = {name.removeprefix("alone_"): value for name, value in found.items() if name.startswith("alone_")}
+    one = found | apart  # one device alone, which may be of later hardware
+    alone = f"{one['gain_one']:.3f}" if "gain_one" in one else ""
     rows: list[tuple[str, ...]] = [(
-        "one device", _cycles(found["cycles_bp_one"]), _pair(found, "one") if alone else "", "1", alone, "", "",
+        "one device", _cycles(one["cycles_bp_one"]), _pair(one, "one") if alone else "", "1", alone, "", "",
         f"{found[f'expected_gain_one_{batch}']:.3f}", alone,
     )]  # fmt: skip
     rows += [
@@ -86,7 +91,7 @@ def _larger(figures: Mapping[str, float], origin: Mapping) -> Iterator[str]:
         for name, title in run.items()
     ]  # fmt: skip
     yield "### VGG13"
-    yield _origin(origin)
+    yield "\n\n".join(_origin(origins[part]) for part in ("vgg13", "vgg13-one-device") if part in origins)
     yield fill(
         f"VGG13 on {LARGER.shape[1]}x{LARGER.shape[2]} images, preset `{settings.preset}`, a batch of {batch} images in"
         f" {settings.micro_batches} micro-batches, four devices, measured as above. The three columns of ADA-GP over"

@@ -8,9 +8,11 @@ processes with SIGTERM as soon as one has ended, and these then say why.
 import atexit
 import contextlib
 import hashlib
+import ipaddress
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -30,7 +32,7 @@ from .plan import PipelineFailure, Plan
 from .ranks import Rank
 from .steps import PipelineError
 
-__all__ = ["Meeting", "Torchrun", "differences", "introduction", "take_part"]
+__all__ = ["Meeting", "Torchrun", "differences", "introduction", "take_part", "unreachable"]
 
 PATIENCE = timedelta(hours=12)
 """Patience of gloo with a machine that has stopped without closing its connections; no batch takes longer."""
@@ -137,9 +139,9 @@ class Torchrun:
         if (ended := self._orders.awaited(_READY)) is not None:
             raise PipelineFailure(f"rank {ended} of the pipeline didn't start")
         mine = json.loads(json.dumps(introduction(job.settings, job.plan, job.device)))
-        for rank in range(1, meeting.size):
-            theirs = json.loads(meeting.store.get(_READY.format(rank=rank)))
-            if differing := differences(mine, theirs):
+        for rank in range(meeting.size):
+            theirs = json.loads(meeting.store.get(_READY.format(rank=rank))) if rank else mine
+            if differing := theirs.get("unreachable") or differences(mine, theirs):
                 told = f"rank {rank} of the pipeline {differing}"
                 meeting.store.set(_ANSWER, json.dumps({"refused": told}))
                 raise PipelineError(told)
@@ -188,7 +190,31 @@ def take_part(settings: TrainSettings, plan: Plan, device: str) -> None:
 
 def introduction(settings: TrainSettings, plan: Plan, device: str) -> dict:
     """The facts that a process tells the first one of itself."""
-    return {"sources": pipeline_sources(), "settings": settings.to_dict(), "plan": asdict(plan), "device": device}
+    return {
+        "sources": pipeline_sources(), "settings": settings.to_dict(), "plan": asdict(plan), "device": device,
+        "unreachable": unreachable(),
+    }  # fmt: skip
+
+
+def unreachable() -> str:
+    """The reason why processes on other machines can't reach this one over gloo; empty if nothing is known against it.
+
+    gloo takes the address that the machine's name has, unless it is told an interface.
+    """
+    alone = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
+    if alone or "LOCAL_WORLD_SIZE" not in os.environ or os.environ.get("GLOO_SOCKET_IFNAME"):
+        return ""
+    name = socket.gethostname()
+    try:
+        address = str(socket.getaddrinfo(name, None)[0][4][0])
+    except OSError:
+        address = "no address"
+    if address != "no address" and not ipaddress.ip_address(address.split("%")[0]).is_loopback:
+        return ""
+    return (
+        f"is on a machine whose name, {name}, has {address}, where others can't reach it: set GLOO_SOCKET_IFNAME there"
+        " to the interface that leads to the other machines"
+    )
 
 
 def differences(mine: dict, theirs: dict) -> str:

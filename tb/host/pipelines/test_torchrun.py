@@ -36,3 +36,23 @@ def test_a_process_that_says_nothing_is_the_reason(monkeypatch):
     assert told == "the pipeline has ended: rank 1 was killed, or has ended without a word"
     Meeting(store, 1, 3).why("the reason")
     assert second.ended(1) and second.why("a connection is closed") == "a connection is closed"
+
+
+@pytest.mark.parametrize(("local", "interface", "addresses", "told"), [
+    ("1", "", ["127.0.1.1"], "has 127.0.1.1, where others can't reach it: set GLOO_SOCKET_IFNAME"),
+    ("1", "", [], "has no address, where others"), ("1", "", ["10.0.0.2"], ""), ("1", "eth0", ["127.0.1.1"], ""),
+    ("2", "", ["127.0.1.1"], ""),
+])  # fmt: skip
+def test_a_machine_that_others_cant_reach_is_told(monkeypatch, local, interface, addresses, told):
+    """The second process is on another machine; without an address its name isn't known."""
+
+    def known(name, port):
+        if not addresses:
+            raise OSError
+        return [(None, None, None, "", (each, 0)) for each in addresses]
+
+    monkeypatch.setattr(torchrun.socket, "getaddrinfo", known)
+    for variable, value in {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local, "GLOO_SOCKET_IFNAME": interface}.items():
+        monkeypatch.setenv(variable, value)
+    found = torchrun.unreachable()
+    assert told in found and bool(told) == bool(found)
