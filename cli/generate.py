@@ -11,6 +11,7 @@ from ..host.console import screen
 from ..host.training.settings import SettingsError, parse_switches
 from ..spec.config import FAMILIES
 from ..spec.presets import preset
+from ..spec.schedule import PREDICTIONS, STREAM
 from .options import JsonOption, PresetOption, SwitchesOption, VariantOption, summarise
 
 __all__ = ["generate"]
@@ -23,6 +24,10 @@ def generate(
     random_signs: Annotated[
         bool, typer.Option("--random-signs", help="With what `adagp train --gradient-source random` needs.")
     ] = False,
+    predictions: Annotated[
+        str,
+        typer.Option(help="`stream`: with what `adagp train --predictions stream` needs, in variant max; or `spill`."),
+    ] = "spill",
     output_stationary: Annotated[
         bool, typer.Option("--output-stationary", help="With an array that keeps sums (`--dataflow os` elsewhere).")
     ] = False,
@@ -38,10 +43,12 @@ def generate(
     Example: `adagp generate --preset paper --variant max -o build/paper-max`
     """
     more: dict[str, Any] = {"variant": variant, "random_signs": random_signs, **parse_switches(switches)}
-    more["output_stationary"] = output_stationary
+    more |= {"output_stationary": output_stationary, "streamed_predictions": predictions == STREAM}
     config = replace(preset(preset_name), **more)
     if random_signs and not config.predicts:
         raise SettingsError("random_signs = True needs a variant that predicts gradients")
+    if predictions not in PREDICTIONS or config.streamed_predictions > config.streams:
+        raise SettingsError(f"predictions = {predictions!r} must be spill, or with variant max stream")
     if target is not None and target not in FAMILIES:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(FAMILIES)}")
     output.mkdir(parents=True, exist_ok=True)

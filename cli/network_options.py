@@ -79,6 +79,7 @@ class NetworkOptions(SavingOptions):
             model=self.model, batch=self.batch, preset=self.preset, variant=self.variant,
             switches=self.switches, dataflow=self.dataflow, gradient_source=self.gradient_source, seed=seed,
             micro_batches=self.micro_batches, predictor_every=self.predictor_every, gp_momentum=self.gp_momentum,
+            predictions=self.predictions,
         )  # fmt: skip
 
     @property

@@ -110,6 +110,13 @@ class SavingOptions:
             " it."
         ),
     ] = "update"
+    predictions: Annotated[
+        str,
+        typer.Option(
+            help="Their way to the update: `spill`, through memory, or with variant max `stream`: through the predictor"
+            " memory. Results are the same."
+        ),
+    ] = "spill"
 
 
 def written_file(path: Path, option: str) -> Path:

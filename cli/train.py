@@ -70,6 +70,7 @@ def _name(settings: TrainSettings, device: str, several: PipelineOptions) -> str
         parts += [settings.variant, settings.gradient_source]
         parts += [f"every{settings.predictor_every}"] * (settings.predictor_every > 1)
         parts += [settings.gp_momentum] * (settings.gp_momentum != DEFAULTS.gp_momentum)
+        parts += [settings.predictions] * (settings.predictions != DEFAULTS.predictions)
     if settings.switches:
         parts.append(settings.switches.replace(",", "+"))
     if settings.dataflow != DEFAULTS.dataflow:

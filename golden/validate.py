@@ -42,7 +42,8 @@ def _references(command: Command, config: Config) -> ErrorCode:
     unit = config.beat_bytes if g.opcode in UPDATES else config.operand_bytes
     if any(address % unit for address in addresses):
         return ErrorCode.BAD_ADDRESS
-    return ErrorCode.NONE
+    ends = config.streams and g.opcode == Opcode.UPDATE
+    return ErrorCode.BAD_GEOMETRY if ends and 0 < g.y_pitch < config.update_lanes else ErrorCode.NONE
 
 
 def _geometry(command: Command, config: Config) -> ErrorCode:

@@ -123,6 +123,15 @@ def _update(state: MachineState, command: Command, dry: bool) -> None:
 
 def _gradient(state: MachineState, command: Command, sources: dict[str, np.ndarray]) -> np.ndarray:
     """The gradient that an UPDATE takes, with marks where there is none."""
+    gradient = _given(state, command, sources)
+    if state.config.streams and command.y_pitch:
+        gradient = gradient.copy()
+        gradient[command.y_pitch - 1 :: command.y_pitch] = unpredicted(state.config.operand_width)
+    return gradient
+
+
+def _given(state: MachineState, command: Command, sources: dict[str, np.ndarray]) -> np.ndarray:
+    """The gradient before marks at the ends of filters."""
     if command.source == Source.ZERO:
         return np.zeros(command.count, np.int16)
     given = sources["a"]

@@ -178,7 +178,14 @@ FIELDS = (
     Field("momentum", 17, 16, 16, "in 2^-16: NORM_CONSTANTS: momentum of statistics; AVGPOOL: probability of dropout"),
     Field("d_addr", 20, 0, 32, "byte address of operand D"),
     Field("x_pitch", 25, 0, 24, "operands from a pixel of X (in any role) to the next one; 0: c"),
-    Field("y_pitch", 21, 0, 24, "operands from a pixel of Y (in any role, and of its index) to the next one; 0: q"),
+    Field(
+        "y_pitch",
+        21,
+        0,
+        24,
+        "compute: operands from a pixel of Y (in any role, and of its index) to the next one; 0: q. UPDATE, with"
+        " Config.streamed_predictions: weights of a filter, whose last has no gradient; 0: marks alone say so",
+    ),
     Field("c_pitch", 26, 0, 24, "operands from a pixel of operand C to the next one; 0: as the result"),
     Field("bound_mantissa", 27, 0, 16, "epilogue: mantissa of the bound of results (MASK: of C); 0: none"),
     Field("bound_exponent", 27, 16, 8, "epilogue: exponent of the bound", signed=True),

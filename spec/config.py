@@ -9,14 +9,14 @@ from .limits import Limits
 from .numerics import HIDDEN
 from .validation import ConfigError, is_power_of_two, require, require_types
 
-__all__ = ["FAMILIES", "SWITCHES", "VARIANTS", "VERSION", "Config"]
+__all__ = ["FAMILIES", "SLICES", "SWITCHES", "VARIANTS", "VERSION", "Config"]
 
 VERSION = 0x0002_0000
 """Version of the hardware/software contract (major in the upper half word)."""
 
 SWITCHES = ("depthwise", "batch_norm", "clamps", "matmul", "dropout")
 """Fields that build hardware for further operators."""
-YOUNGER = {"matmul": False, "dropout": False, "epilogue_lanes": 0, "update_cycles": 1}
+YOUNGER = {"matmul": False, "dropout": False, "epilogue_lanes": 0, "update_cycles": 1, "streamed_predictions": False}
 """Fields that are younger than the hash: with these values a configuration keeps the hash that it had before."""
 FAMILIES = ("ecp5", "ice40", "xilinx")
 """FPGA families whose own blocks generated Verilog may contain."""
@@ -26,6 +26,8 @@ VARIANTS = ("baseline", "low", "efficient", "max")
 
 UPDATE_CYCLES = (1, 3)
 """Cycles in which an SGD lane can take a weight."""
+SLICES = 2
+"""Slices of predictions on chip: one is read while the other is written."""
 PREDICTOR_PORT = 64
 """Most bits of the memory port of the predictor's own array: it moves little, and then needs fewer banks."""
 
@@ -40,7 +42,8 @@ class Config(Limits):
     Variants other than ``baseline`` can predict gradients of layers with up to ``n_filters`` filters of up to
     ``n_predicted`` weights. With ``random_signs`` they can also change the signs at random, for comparison. Only
     ``max`` has an array of its own for this, of ``predictor_rows`` by ``predictor_cols``; a core where these are 0 is
-    that array. ``predictor_depth`` commands may wait for it before they hold up the others.
+    that array. ``predictor_depth`` commands may wait for it before they hold up the others. With
+    ``streamed_predictions`` it also has room on chip for predictions on their way from that array to the update.
 
     The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there
     are rows or columns, whichever are more. Each of the ``update_lanes`` of SGD takes a weight in ``update_cycles``.
@@ -78,6 +81,7 @@ class Config(Limits):
     epilogue_lanes: int = 0
     update_cycles: int = 1
     random_signs: bool = False
+    streamed_predictions: bool = False
     depthwise: bool = False
     batch_norm: bool = False
     clamps: bool = False
@@ -150,6 +154,11 @@ class Config(Limits):
         return self.predicts and self.random_signs
 
     @property
+    def streams(self) -> bool:
+        """True if predictions can go to the update without passing through memory."""
+        return self.streamed_predictions and self.variant == "max"
+
+    @property
     def predictor_core(self) -> "Config":
         """The array of the predictor's own in ``max``, whose limits the predictor's commands must respect."""
         core = replace(
@@ -207,8 +216,15 @@ class Config(Limits):
 
     @property
     def predictor_bytes(self) -> int:
-        """Size of the predictor memory: operands of the predictor's larger layer and its biases, in whole pages."""
-        return -(-self.n_predicted * (HIDDEN + 1) * self.operand_bytes // 4096) * 4096 + 4096
+        """Size of the predictor memory in whole pages: the predictor's larger layer and its biases, and slices."""
+        operands = self.n_predicted * (HIDDEN + 1) + SLICES * self.slice_elements
+        return -(-operands * self.operand_bytes // 4096) * 4096 + 4096
+
+    @property
+    def slice_elements(self) -> int:
+        """Operands of a slice of predictions on chip, 0 without: as many of the largest filters as begin and end with
+        a whole beat."""
+        return self.streams * self.beat_elements * (self.n_predicted + 1)
 
     @property
     def predictor_window(self) -> int:
@@ -263,6 +279,7 @@ class Config(Limits):
     def config_hash(self) -> int:
         """32-bit digest of everything that decides whether a program fits this accelerator."""
         off = [name for name, value in YOUNGER.items() if getattr(self, name) == value]
+        off += ["streamed_predictions"] * (not self.streams)
         unhashed = ("name", "clock_hz", "dram", "variant", "output_stationary", *off)
         data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)

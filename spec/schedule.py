@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from .commands import Phase
 
 __all__ = [
-    "ENTRIES", "GP_MOMENTUM", "KEEP", "PREDICTING", "SOURCES", "Entry", "Schedule", "State", "Threshold", "following",
+    "ENTRIES", "GP_MOMENTUM", "KEEP", "PREDICTING", "PREDICTIONS", "SOURCES", "STREAM", "Entry", "Schedule", "State",
+    "Threshold", "following",
 ]  # fmt: skip
 
 ENTRIES = 8
@@ -22,6 +23,10 @@ KEEP = "keep"
 """GP batches step without momentum, and leave it as it is."""
 GP_MOMENTUM = ("update", KEEP)
 """What GP batches do with momentum; ``update``: as BP batches."""
+STREAM = "stream"
+"""Predictions reach the update on chip."""
+PREDICTIONS = ("spill", STREAM)
+"""Ways of predictions to the update; ``spill``: through memory."""
 
 Threshold = tuple[int, int]
 """Least squared cosine of a prediction: unsigned mantissa of 16 bits and exponent of 8."""

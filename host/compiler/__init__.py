@@ -10,7 +10,8 @@
    gradients become steps, which are commands with tensors by name (``ir.py``, ``tensors.py``). Convolutions in groups
    and averages without their padding take several (``channel_groups.py``, ``borders.py``). A batch may have several
    micro-batches (``micro_batches.py``). Sources are true gradients, the predictor (``predictor.py``,
-   ``predictor_steps.py``, ``window_sums.py``, ``filter_split.py``) and what replaces it (``substitutes.py``);
+   ``predictor_steps.py``, ``window_sums.py``, ``filter_split.py``, ``streaming.py``) and what replaces it
+   (``substitutes.py``);
 5. memory plan (``memory_plan.py``, with ``lifetimes.py``): tensors and programs get addresses;
 6. mapping (``mapping.py``, with ``occupancy.py``, ``cost_model.py`` and ``dataflow.py``): each step gets the fastest
    tiles that fit, or those of them that move fewer bytes;

@@ -20,6 +20,7 @@ from .ir import BACKPROPAGATION, WITH_LOSS, Step
 from .lowering import Kind, Layer, LoweringError
 from .predictor_steps import PredictorSteps
 from .quantise import operand_type
+from .streaming import Stream
 from .tensors import Tensor, layer_tensor, predictor_tensor
 from .window_sums import SUMS, windows_of
 
@@ -65,6 +66,8 @@ class Predictor(GradientSource):
         if not self.layers:
             raise LoweringError(f"no layer can be predicted: {self.told or 'none is trained'}")
         self.steps = PredictorSteps(batch, self.shapes, self.true.number, self.true.count)
+        # Random signs are counted from a command's first weight.
+        self.stream = Stream(self.steps, config) if config.streams and kind == "predicted" else None
 
     def _why_not(self, layer: Layer) -> str:
         """The reason why the layer isn't predicted, mostly a limit that it exceeds; empty if it is."""
@@ -122,6 +125,8 @@ class Predictor(GradientSource):
             yield numbered("state", predictor_tensor("first", name), shape, np.dtype("<i4"))
             yield numbered("state", predictor_tensor("second", name), shape, np.dtype("<i8"))
             yield numbered("state", predictor_tensor("gradient", name), shape)
+        if self.stream:
+            yield "predictor", self.stream.tensor
         for name in ("reorganised", "hidden", "hidden_gradient", "prediction", "error"):
             yield numbered("", predictor_tensor(name), ())
         for name, (height, width) in self.windows.items():
@@ -160,8 +165,7 @@ class Predictor(GradientSource):
             yield forward
             yield from self.steps.reorganise(place, layer, whole, Phase.GP | self._taught)
             if self.true.last:
-                yield from self.steps.predict(place, layer, whole, Phase.GP | self._taught)
-                yield update
+                yield from self._predicted(place, layer, whole, update, self._taught)
             return
         yield replace(forward, phases=WITH_LOSS)
         if self.learns:
@@ -175,9 +179,24 @@ class Predictor(GradientSource):
                 offsets={"b": rows, "out": part.first, "c": part.first},
             )  # fmt: skip
             yield from self.steps.reorganise(place, layer, part, Phase.GP)
-            yield from self.steps.predict(place, layer, part, Phase.GP)
             fields = {**update.fields, "count": part.filters * layer.filter_elements}
-            yield replace(update, fields=fields, offsets=dict.fromkeys(update.operands, rows))
+            part_update = replace(update, fields=fields, offsets=dict.fromkeys(update.operands, rows))
+            yield from self._predicted(place, layer, part, part_update, Phase(0))
+
+    def _predicted(self, place: int, layer: Layer, part: Part, update: Step, others: Phase) -> Iterator[Step]:
+        """Some filters' predictions in GP and their ``update``, and their hidden values in ``others`` too.
+
+        If predictions are streamed, those of filters before come now, and these later.
+        """
+        if not self.stream:
+            yield from self.steps.predict(place, layer, part, Phase.GP | others)
+            yield update
+            return
+        if others:
+            yield from self.steps.predict(place, layer, part, others)
+        macs = self.batch * layer.oh * layer.ow * (layer.filter_elements - 1) * part.filters
+        yield from self.stream.during(macs / self.config.n_pes)
+        self.stream.add(place, layer, part, update)
 
     def gp_gradient(self, layer: Layer, update: Step) -> Step:
         """The ``update`` with the gradient that GP batches use instead of the true one."""
@@ -192,7 +211,9 @@ class Predictor(GradientSource):
     # --- backward ---------------------------------------------------------------------------------
 
     def before_backward(self) -> Iterator[Step]:
-        """The predictor's gradient is set to zero."""
+        """The rest of streamed predictions; the predictor's gradient is set to zero."""
+        if self.stream:
+            yield from self.stream.rest()
         for name in self.shapes if self.true.last and self.learns else ():
             yield self.steps.clear_gradient(name)
 

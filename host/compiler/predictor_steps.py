@@ -65,6 +65,12 @@ class PredictorSteps:
 
     def predict(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
         """After the reorganised output of some filters: their hidden values, and in GP predictions."""
+        yield from self.hide(place, layer, part, phases)
+        if phases & Phase.GP:
+            yield self.prediction(place, layer, part)
+
+    def hide(self, place: int, layer: Layer, part: Part, phases: Phase) -> Iterator[Step]:
+        """The hidden values of some filters."""
         values, hidden = part.first * SUMS, part.first * HIDDEN
         yield from self._tracked(Step(
             Opcode.FORWARD, phases, place,
@@ -73,10 +79,12 @@ class PredictorSteps:
             {"bias": 1, "relu": 1, "track": 1, "predictor": 1}, {**_conv_shape(layer), "n": part.filters},
             {"a": predictor_tensor("reorganised"), "out": predictor_tensor("hidden")}, {"a": values, "out": hidden},
         ))  # fmt: skip
-        if phases & Phase.GP:
-            shape = {**_fc_shape(layer), "n": part.filters}
-            offsets = {"a": hidden, "out": part.first * layer.filter_elements}
-            yield replace(self._fc(place, layer, Phase.GP, "prediction"), shape=shape, offsets=offsets)
+
+    def prediction(self, place: int, layer: Layer, part: Part) -> Step:
+        """The predictions of some filters in GP."""
+        shape = {**_fc_shape(layer), "n": part.filters}
+        offsets = {"a": part.first * HIDDEN, "out": part.first * layer.filter_elements}
+        return replace(self._fc(place, layer, Phase.GP, "prediction"), shape=shape, offsets=offsets)
 
     def _tracked(self, step: Step) -> Iterator[Step]:
         """The step, which in GP leaves exponents as they are if a batch has several micro-batches.

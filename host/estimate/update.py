@@ -70,6 +70,7 @@ class Update:
             yield BEGIN_CYCLES + adam * ADAM_BEGIN_CYCLES
             arrays, changed = _arrays(command, config)
             read, written = self._side(command, arrays, write=False), self._side(command, changed, write=True)
+            mixed = {way == "chip" for (_, _, way), *_ in read} == {True, False}
             pieces = -(-command.count // chunk)
             size = chunk * -(-pieces // MOST_PIECES)
             yield self._memory.latency
@@ -79,8 +80,10 @@ class Update:
                 left -= count
                 yield self._read.room
                 since = self._clock.now
-                if command.b_addr in self._window:  # bursts of a chunk wait for those at the port, and these for them
-                    yield WINDOW_CYCLES + self._memory.latency - REQUEST_CYCLES
+                if mixed:  # bursts of a chunk wait for those at the port, and these for them; others stand after them
+                    self._memory.hold(1)
+                    yield -(-count // chunk) * (WINDOW_CYCLES + self._memory.latency - REQUEST_CYCLES)
+                    self._memory.hold(-1)
                 done = command.count - left - count
                 yield self._flow(read, done, count, write=False)
                 self._read.put((command, done, count, written, self._whole(since, count, arrays)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...spec.schedule import KEEP
+from ...spec.schedule import KEEP, STREAM
 from ..training.settings import TrainSettings
 from .schedules import CHUNKS, build
 from .steps import PipelineError
@@ -85,6 +85,8 @@ class Plan:
                 f"{said} = {getattr(settings, said)!r} with devices = {self.devices}: stages of a pipeline have one"
                 " program of batches with true gradients, and update momentum in all batches"
             )
+        if settings.predictions == STREAM:
+            raise PipelineError(f"predictions = {STREAM!r} with devices = {self.devices}: stages spill predictions")
         if settings.gate:
             raise PipelineError(
                 f"gate = {settings.gate} with devices = {self.devices}: no device sees the quality of all predictions,"

@@ -68,3 +68,5 @@ def check_source(name: str | None, config: Config) -> None:
         raise LoweringError(f"gradients from the source {name!r} need one device: stages take 'predicted' alone")
     if name and not config.predicts:
         raise LoweringError(f"predicted gradients need a design with a predictor, {config.name} is {config.variant}")
+    if config.streams:
+        raise LoweringError("streamed predictions need one device: stages take designs that spill them")

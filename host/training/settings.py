@@ -9,7 +9,7 @@ from typing import Any
 
 from ...spec.config import SWITCHES, VARIANTS, Config
 from ...spec.presets import preset
-from ...spec.schedule import ENTRIES, GP_MOMENTUM, PREDICTING, SOURCES, Entry
+from ...spec.schedule import ENTRIES, GP_MOMENTUM, PREDICTING, PREDICTIONS, SOURCES, STREAM, Entry
 from ..compiler.dataflow import DATAFLOWS, OUTPUT_STATIONARY, without_hardware
 
 __all__ = [
@@ -94,6 +94,7 @@ class TrainSettings:
     gate: float = 0.0
     predictor_every: int = 1
     gp_momentum: str = "update"
+    predictions: str = "spill"
     micro_batches: int = 1
 
     def __post_init__(self):
@@ -117,13 +118,15 @@ class TrainSettings:
         if self.schedule not in SCHEDULES:
             raise SettingsError(f"schedule = {self.schedule!r} must be one of {', '.join(SCHEDULES)}")
         for name, known in (("variant", VARIANTS), ("gradient_source", SOURCES), ("dataflow", DATAFLOWS),
-                            ("gp_momentum", GP_MOMENTUM)):  # fmt: skip
+                            ("gp_momentum", GP_MOMENTUM), ("predictions", PREDICTIONS)):  # fmt: skip
             if (value := getattr(self, name)) not in known:
                 raise SettingsError(f"{name} = {value!r} must be one of {', '.join(known)}{without_hardware(value)}")
         if self.gradient_source != "predicted" and not self.predicts:
             raise SettingsError(
                 f"gradient_source = {self.gradient_source!r} needs a variant with GP batches: {', '.join(VARIANTS[1:])}"
             )
+        if self.predictions == STREAM and self.variant != "max":
+            raise SettingsError(f"predictions = {STREAM!r} needs variant max, whose predictor has an array of its own")
         least = int(self.predicts)  # only backpropagation calibrates all exponents, or trains a predictor
         if not least <= self.warmup_epochs < 1 << 16:
             raise SettingsError(
@@ -178,6 +181,8 @@ class TrainSettings:
             idle["variant"] = ["warmup_epochs", "phases", *of_predictor]
         elif self.gradient_source not in PREDICTING:
             idle["gradient_source"] = of_predictor
+        if self.gradient_source != "predicted":
+            idle["gradient_source"] = [*idle["gradient_source"], "predictions"]
         if self.schedule != "plateau":
             idle["schedule"] = ["plateau_factor", "plateau_patience", "validation_fraction"]
         defaults = {each.name: each.default for each in fields(self)}
@@ -199,6 +204,7 @@ class TrainSettings:
         signs = self.predicts and self.gradient_source == "random"
         more: dict[str, Any] = {"variant": self.variant, "random_signs": signs, **parse_switches(self.switches)}
         more["output_stationary"] = self.dataflow == OUTPUT_STATIONARY
+        more["streamed_predictions"] = self.predictions == STREAM
         return replace(preset(self.preset), **more)
 
     def to_dict(self) -> dict:

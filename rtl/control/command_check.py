@@ -114,9 +114,14 @@ class CommandCheck(wiring.Component):
                 beat = update & (address % config.beat_bytes != 0)
                 bad_addresses.append((address % config.operand_bytes != 0) | beat)
         commits = (command.opcode == Opcode.COMMIT) & (command.out_id >= config.n_tensors)
+        filters = []
+        if config.streams:
+            short = (command.y_pitch != 0) & (command.y_pitch < config.update_lanes)
+            filters.append((ErrorCode.BAD_GEOMETRY, (command.opcode == Opcode.UPDATE) & short))
         early = (command[f"wait_{kind}"] > self.given[kind] for kind in WaitLayout.members)
         return (
             (ErrorCode.BAD_WAIT, work & Cat(early).any()),
             (ErrorCode.BAD_TENSOR, work & Cat(bad_tensors).any() | commits),
             (ErrorCode.BAD_ADDRESS, work & Cat(bad_addresses).any()),
+            *filters,
         )  # fmt: skip

@@ -225,3 +225,5 @@ class Issue(wiring.Component):
         ]  # fmt: skip
         if self.config.flips_signs:
             m.d.comb += task.random.eq(~adam & (command.source == Source.RANDOM))
+        if self.config.streams:
+            m.d.comb += task.filter.eq(Mux(adam, 0, command.y_pitch))

@@ -87,11 +87,14 @@ def UpdateLayout(config: Config) -> data.StructLayout:
         the layer's scale, 0 without one
     random
         change the gradient's signs at random; only where ``config.flips_signs``
+    filter
+        weights of a filter, whose last has no gradient, or 0; only where ``config.streams``
     """
     random = {"random": 1} if config.flips_signs else {}
+    ends = {"filter": CommandLayout["y_pitch"].shape} if config.streams else {}
     ids = ("b_id", "out_id", *(("d_id", "scale_id") if config.predicts else ()))
     numbers = dict.fromkeys(ids, range(config.n_tensors))
-    return data.StructLayout({**_SGD, **numbers, **(_PREDICTED | random if config.predicts else {})})
+    return data.StructLayout({**_SGD, **numbers, **(_PREDICTED | random | ends if config.predicts else {})})
 
 
 QualityLayout = data.StructLayout({
@@ -223,9 +226,7 @@ class PadRead(wiring.Signature):
     def __init__(self, config: Config, depth: int):
         banks = config.banks
         super().__init__({
-            "en": Out(1),
-            "valid": Out(1, init=1),
-            "rot": Out(range(banks)),
+            "en": Out(1), "valid": Out(1, init=1), "rot": Out(range(banks)),
             "addr": Out(data.ArrayLayout(range(depth), banks)),
             "data": In(data.ArrayLayout(signed(config.operand_width), banks)),
         })  # fmt: skip
@@ -251,8 +252,7 @@ class PadWrite(wiring.Signature):
     def __init__(self, config: Config, depth: int):
         banks = config.banks
         super().__init__({
-            "mask": Out(banks),
-            "rot": Out(range(banks)),
+            "mask": Out(banks), "rot": Out(range(banks)),
             "addr": Out(data.ArrayLayout(range(depth), banks)),
             "data": Out(data.ArrayLayout(signed(config.operand_width), banks)),
         })  # fmt: skip

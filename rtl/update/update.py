@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
 from ...spec.errors import ErrorCode
+from ...spec.numerics import unpredicted
 from ...spec.registers import N_REGIONS
 from ..lib.clock_gate import without_reset
 from ..lib.delay import delayed
@@ -23,6 +24,7 @@ from ..lib.maximum import Maximum
 from .adam import RateClient, UpdateAdam
 from .arrays import SLOTS, GroupLayout
 from .control import run_commands
+from .filter_ends import FilterEnds
 from .folded_sgd_lane import FOLD, lane_type
 from .random_signs import RandomSigns
 from .reader import UpdateReader
@@ -165,9 +167,12 @@ class Update(wiring.Component):
         m.d.sync += [sgd_room.eq(room_next & ~task.adam), adam_room.eq(room_next & task.adam)]
         may = self._in_turn(sgd_room & signs_ready & (reader.d.valid | ~task.quality))
         group, new = Signal(GroupLayout(config)), Signal(GroupLayout(config))
+        gradients = [Mux(task.zero, 0, value) for value in given]
+        if config.streams:
+            gradients = self._marked(m, task, reader, taken, gradients)
         m.d.comb += [
             group.eq(reader.o.p),
-            *(g.eq(Mux(task.zero, 0, value)) for g, value in zip(group.g, given, strict=True)),
+            *(g.eq(value) for g, value in zip(group.g, gradients, strict=True)),
             reader.without_g.eq(task.zero), reader.without_v.eq(task.keep), writer.without_v.eq(task.keep),
             reader.with_d.eq(task.adam | task.quality), reader.wide.eq(task.adam),
             sgd.eq(reader.o.valid & may), reader.o.ready.eq(may | (adam_room & adam.groups.ready)),
@@ -195,6 +200,14 @@ class Update(wiring.Component):
         ]  # fmt: skip
         given = [Mux(task.random, new, old) for new, old in zip(signs.o, reader.o.p.g, strict=True)]
         return given, signs.valid | ~task.random
+
+    def _marked(self, m, task, reader, taken, gradients):
+        """The gradients of a group, with marks for the last weight of each filter."""
+        config = self._config
+        m.submodules.ends = ends = FilterEnds(config)
+        m.d.comb += [ends.start.eq(reader.start), ends.filter.eq(task.filter), ends.taken.eq(taken)]
+        mark = unpredicted(config.operand_width)
+        return [Mux(end, mark, value) for end, value in zip(ends.o, gradients, strict=True)]
 
     def _trackers(self, m, task, clear):
         """Add the maxima. They need no reset: each is cleared by a register of its own, before weights and results."""

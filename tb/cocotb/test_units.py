@@ -15,6 +15,7 @@ from adagp.rtl.drain.reorganise import Reorganise
 from adagp.rtl.norm.channel_constants import ChannelConstants
 from adagp.rtl.norm.norm import Norm
 from adagp.rtl.update.adam_rate import AdamRate
+from adagp.rtl.update.filter_ends import FilterEnds
 from adagp.rtl.update.quality import QualitySums
 from adagp.spec.presets import preset
 from amaranth.lib import wiring
@@ -36,7 +37,7 @@ class Unit:
     tests: tuple[tuple, ...]
 
 
-LANE = "test_adam_lane"
+LANE, ENDS = "test_adam_lane", "test_filter_ends"
 UNITS = {
     "AdamLane": Unit(lambda: unit_module(LANE).Pair(CONFIG), LANE, (("test_weights_follow_adam", "tiny"),)),
     "AdamRate": Unit(
@@ -51,6 +52,9 @@ UNITS = {
     ),
     "Cosine": Unit(Cosine, "test_quality_gate", (("test_cosine",),)),
     "Dropout": Unit(partial(Dropout, DROPOUT), "test_dropout", (("test_masks", 4, 0.5),)),
+    "FilterEnds": Unit(
+        lambda: FilterEnds(unit_module(ENDS).CONFIGS["four lanes"]), ENDS, (("test_block", "four lanes"),)
+    ),
     "Gate": Unit(Gate, "test_quality_gate", (("test_gate",),)),
     "Norm": Unit(partial(Norm, NORM), "test_norm", (("test_random_jobs", "tiny", 0.3),)),
     "PhaseControl": Unit(

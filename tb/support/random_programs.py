@@ -114,7 +114,7 @@ DESIGNS = {
         output_stationary=True,
         variant="efficient",
     ),
-    "max": replace(EVERYTHING, epilogue_lanes=2, variant="max"),
+    "max": replace(EVERYTHING, epilogue_lanes=2, streamed_predictions=True, variant="max"),
 }
 """A design of each variant with all that the generator's switches build. Two have other shapes: one a folded update,
 the other wide sums, which stay in the array, and an epilogue with few lanes."""

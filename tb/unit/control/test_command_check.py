@@ -8,7 +8,7 @@ from adagp.golden.validate import validate
 from adagp.rtl.control.command_check import CommandCheck
 from adagp.spec.commands import Command, Opcode
 from adagp.spec.errors import ErrorCode
-from adagp.spec.opcodes import DEPTHWISE, GEMMS, NORMS, POOLS
+from adagp.spec.opcodes import DEPTHWISE, GEMMS, NORMS, POOLS, UPDATES
 from adagp.spec.presets import preset
 from bench import seeded, simulate
 
@@ -33,15 +33,18 @@ def random_command(config, rng):
         "bound_mantissa": rng.choice((0, 0, 1, 40000)), "slope": rng.choice((0, 0, 1, 40000)),
         "reorganise": rarely(1, 0),
         "predictor": rarely(1, 0), "quality": rarely(1, 0), "source": rarely(rng.randrange(4), 0),
+        "y_pitch": rng.choice((0, 1, config.update_lanes)),
         "hyper": config.n_hyper - rng.choice((0, 2, 3, 5, 6, 7, 8)), "wait_main": rarely(GIVEN + 1, GIVEN),
         "wait_update": rarely(GIVEN + 1, rng.randrange(GIVEN + 1)),
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("clamps", [False, True])
-@pytest.mark.parametrize("variant", ["baseline", "low"])
-def test_refusals(variant, clamps):
-    config = replace(preset("tiny"), variant=variant, clamps=clamps)
+@pytest.mark.parametrize(("variant", "fields"), [
+    ("baseline", {}), ("low", {}), ("baseline", {"clamps": True}), ("low", {"clamps": True}),
+    ("max", {"streamed_predictions": True, "update_lanes": 2}),
+], ids=str)  # fmt: skip
+def test_refusals(variant, fields):
+    config = replace(preset("tiny"), variant=variant, **fields)
     rng = seeded(61)
     dut = CommandCheck(config)
     seen = Counter()
@@ -52,10 +55,11 @@ def test_refusals(variant, clamps):
             command = random_command(config, rng)
             ctx.set(dut.fetched, {"command": {"opcode": command.opcode, **command.fields}, "index": 1, "fault": 0})
             expected = validate(command, config, {"wait_main": GIVEN, "wait_update": GIVEN})
-            expected = expected if expected in JUDGED else ErrorCode.NONE
+            expected = expected if expected in JUDGED or command.opcode in UPDATES else ErrorCode.NONE
             await ctx.tick()
             assert ctx.get(dut.code) == expected, command
             seen[expected] += 1
 
     simulate(dut, bench)
     assert all(seen[code] > 20 for code in (*JUDGED, ErrorCode.NONE))
+    assert (seen[ErrorCode.BAD_GEOMETRY] > 5) is config.streams
