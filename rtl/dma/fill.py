@@ -176,10 +176,13 @@ class Fill(wiring.Component):
         for j, operand in enumerate(operands):  # a marking descriptor writes its mark where operands are <= 0
             with m.If(d.mark & ~clearing & (operand > 0)):
                 m.d.comb += mask[j].eq(0)
-        for j in range(config.banks):
-            word = Mux(clearing, clear_word, lanes.addr[j] >> bank_bits) if j < n_beat else clear_word
-            value = Mux(clearing, cleared, Mux(d.mark, unpredicted(width), operands[j])) if j < n_beat else cleared
-            m.d.sync += [words[j].eq(word), values[j].eq(value)]
+        for j in range(config.banks):  # all lanes are alike while clearing; those without an operand repeat others
+            lane = j % n_beat
+            value = Mux(d.mark, unpredicted(width), operands[lane])
+            m.d.sync += [
+                words[j].eq(Mux(clearing, clear_word, lanes.addr[lane] >> bank_bits)),
+                values[j].eq(Mux(clearing, cleared, value)),
+            ]
         for target, pad in ((Target.A, self.a), (Target.B, self.b), (Target.C, self.c)):
             m.d.sync += pad.mask.eq(Mux(d.target == target, mask, 0))
             m.d.comb += [pad.rot.eq(rot), pad.data.eq(values)]

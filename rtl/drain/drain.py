@@ -26,7 +26,7 @@ from ..memory.scratchpad import Scratchpad
 from .activation import Bound
 from .bias import BiasMemory
 from .epilogue import Epilogue, result_latency, sum_width
-from .folding import FoldedEpilogue, choose_sums, fold, of_group
+from .folding import FoldedEpilogue, choose_sums, fold, of_banks
 from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts, result_addresses
 from .reorganise import Reorganise
 from .walk import DrainWalk
@@ -136,6 +136,8 @@ class Drain(wiring.Component):
             self.vector.ready.eq(wanted & ~more if folds else wanted),
         ]  # fmt: skip
         self._operands(m, d, summed, en, delayed(m, step.valid, 1, en), asking, epilogue)
+        operands = of_banks(m, config, self.c_read, passes, more) if folds else self.c_read.data
+        m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, operands, strict=False)]
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, more, epilogue, held, summing)
@@ -229,7 +231,7 @@ class Drain(wiring.Component):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
     def _operands(self, m, d, summed, en, first, asking, epilogue):
-        """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
+        """Read sums (from the accumulator or the stream), so that they come to the epilogue with C, and ask for C."""
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(en & self.acc.valid):
@@ -245,9 +247,7 @@ class Drain(wiring.Component):
         vector, group = self.vector.payload, getattr(epilogue, "group", None)
         pooled = vector.sums if self._config.normalises else vector
         sums = choose_sums(self._config, self.acc, chosen, pooled, zeros, group)
-        operands = [self.c_read.data[lane] for lane in range(self._config.result_lanes)]
         m.d.comb += [x.eq(value) for x, value in zip(epilogue.x, sums, strict=True)]
-        m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, of_group(self._config, operands, group), strict=True)]
 
     def _settings(self, m, d, epilogue, tracker):
         """Connect what stands still."""

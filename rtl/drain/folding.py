@@ -9,9 +9,10 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ..lib.delay import delayed
+from ..memory.scratchpad import Scratchpad
 from .epilogue import Epilogue, result_latency
 
-__all__ = ["FoldedEpilogue", "Groups", "choose_sums", "fold", "of_group"]
+__all__ = ["FoldedEpilogue", "Groups", "choose_sums", "fold", "of_banks", "of_group"]
 
 PASSED_ON = (
     "x", "shift", "c", "bias", "c_mode", "shift_c", "relu", "plain", "bound", "bounded", "cut", "slope",
@@ -23,6 +24,21 @@ def of_group(config: Config, values, group) -> list:
     """Those of the ``values`` of a vector's lanes that belong to its ``group``; all if that is None."""
     width = config.epilogue_width
     return list(values) if group is None else [Array(values[lane::width])[group] for lane in range(width)]
+
+
+def of_banks(m, config: Config, port, passes, more) -> list:
+    """Elements of C of the group at the epilogue, from a ``port`` whose data come in the order of banks.
+
+    A group passes with ``passes``; with ``more`` the same vector's next one follows.
+    """
+    width, found = config.epilogue_width, []
+    turn = delayed(m, port.rot, Scratchpad.READ_LATENCY - 1, passes & ~more, reset=False)
+    for lane in range(width):
+        bank = Signal.like(port.rot, name=f"bank{lane}", reset_less=True)
+        with m.If(passes):
+            m.d.sync += bank.eq(Mux(more, bank + width, turn + lane))
+        found.append(Array(port.data)[bank])
+    return found
 
 
 def choose_sums(config: Config, acc, vector, pooled, zeros, group) -> list:

@@ -216,7 +216,7 @@ class PadRead(wiring.Signature):
     addr : Out(data.ArrayLayout(range(depth), banks))
         each lane's word
     data : In(data.ArrayLayout(signed(config.operand_width), banks))
-        the words, lanes in order
+        the words, lanes in order (or banks, see :class:`.scratchpad.PingPong`)
 
     Timing
     ------

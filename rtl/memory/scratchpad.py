@@ -1,6 +1,6 @@
 """Scratchpads: banked operand memories whose lanes are rotated onto consecutive banks."""
 
-from amaranth import Module, Mux, Signal, signed
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.hdl import Assert
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -16,12 +16,13 @@ __all__ = ["Banks", "PingPong", "Scratchpad", "rotated"]
 def rotated(m: Module, lanes: data.View, amount, *, left: bool) -> data.View:
     """``lanes`` rotated by ``amount`` places: lane i moves to ``i + amount`` if ``left``, else to ``i - amount``.
 
-    Combinational, a multiplexer for each bit of ``amount``; the number of lanes is a power of two.
+    Combinational, a multiplexer for each bit of ``amount``, the greatest first, since a reader of few lanes then needs
+    fewer of them; the number of lanes is a power of two.
     """
     layout = lanes.shape()
     width = layout.size // layout.length
     value = lanes.as_value()
-    for k in range((layout.length - 1).bit_length()):
+    for k in reversed(range((layout.length - 1).bit_length())):
         turned = value.rotate_left(width << k) if left else value.rotate_right(width << k)
         stage = Signal(layout.size)
         m.d.comb += stage.eq(Mux(amount[k], turned, value))
@@ -90,9 +91,17 @@ class _Reader(wiring.Component):
         words of the banks, in that cycle
     data : In
         words of all halves, in the enabled cycle after; registered first, as memory blocks take most of a cycle
+
+    Parameters
+    ----------
+    consecutive
+        lanes read consecutive operands: only lane 0's address counts
+    banked
+        the port's data come in the order of banks
     """
 
-    def __init__(self, config: Config, depth: int, n_halves: int = 1):
+    def __init__(self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False):
+        self._consecutive, self._banked = consecutive, banked
         super().__init__({
             "port": In(PadRead(config, depth)),
             "wants": Out(n_halves), "addr": Out(data.ArrayLayout(range(depth), config.banks)),
@@ -107,8 +116,8 @@ class _Reader(wiring.Component):
         s3_data = data.View(
             self.data.shape().elem_shape, Mux(delayed(m, data_half, 1, self.port.en), s3_words[-1], s3_words[0])
         )
-        to_banks = rotated(m, self.port.addr, self.port.rot, left=True)
-        to_lanes = rotated(m, s3_data, s3_rot, left=False)
+        to_banks = self._following(m) if self._consecutive else rotated(m, self.port.addr, self.port.rot, left=True)
+        to_lanes = s3_data if self._banked else rotated(m, s3_data, s3_rot, left=False)
         with m.If(self.port.en):
             m.d.sync += [
                 half.eq(self.port.addr[0][-1]),
@@ -121,6 +130,13 @@ class _Reader(wiring.Component):
         registered(m, self.addr, to_banks, self.port.en)
         registered(m, self.port.data, to_lanes, self.port.en)
         return m
+
+    def _following(self, m):
+        """Words of the banks for consecutive operands: banks before lane 0's have the next word."""
+        first, rot = self.port.addr[0], self.port.rot
+        following = Signal.like(first)
+        m.d.comb += following.eq(first + 1)
+        return Cat(Mux(bank < rot, following, first) for bank in range(len(self.addr)))
 
 
 class _Writer(wiring.Component):
@@ -228,9 +244,10 @@ class PingPong(wiring.Component):
     Members
     -------
     read0 : In(PadRead(config, 2 * depth))
-        a reader; may leave ``en`` high while idle, and then reads undefined values
+        a reader; may leave ``en`` high while idle, and then reads undefined values; if the epilogue has few lanes, its
+        data come in the order of banks
     read1 : In(PadRead(config, 2 * depth))
-        a reader that lowers ``valid`` for reads that it doesn't want
+        a reader that lowers ``valid`` for reads that it doesn't want; reads consecutive operands, from lane 0's on
     write0, write1 : In(PadWrite(config, 2 * depth))
         the writers
     """
@@ -243,9 +260,13 @@ class PingPong(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        readers = [_Reader(self._config, 2 * self._depth, n_halves=2) for _ in range(2)]
-        writers = [_Writer(self._config, 2 * self._depth) for _ in range(2)]
-        halves = [Banks(self._config, self._depth) for _ in range(2)]
+        config, depth = self._config, 2 * self._depth
+        readers = [
+            _Reader(config, depth, n_halves=2, banked=config.folds(config.result_lanes) > 1),
+            _Reader(config, depth, n_halves=2, consecutive=True),
+        ]
+        writers = [_Writer(config, depth) for _ in range(2)]
+        halves = [Banks(config, self._depth) for _ in range(2)]
         for i, (reader, writer, half) in enumerate(zip(readers, writers, halves, strict=True)):
             m.submodules[f"reader{i}"] = reader
             m.submodules[f"writer{i}"] = writer

@@ -54,7 +54,8 @@ class Surroundings:
                 ctx.set(dut.acc.data, words)
                 ctx.set(dut.acc.data_half, half)
             if read.en:
-                pipe.append([self.c_at(read, lane) for lane in range(banks)])
+                turn = read.rot if self.config.folds(self.config.result_lanes) > 1 else 0  # then in the banks' order
+                pipe.append([self.c_at(read, (place - turn) % banks) for place in range(banks)])
                 ctx.set(dut.c_read.data, pipe.pop(0))
             self.note(others)
             for lane in range(banks):

@@ -43,8 +43,11 @@ async def _fill(ctx, port, image, config, words):
     ctx.set(port.mask, 0)
 
 
-async def _read(ctx, port, image, config, rng, count, stall, words=None):
-    """Read random lanes of ``words()``, ``count`` times, in a pipeline that stalls, and let it run dry."""
+async def _read(ctx, port, image, config, rng, count, stall, words=None, row=False):
+    """Read random lanes of ``words()``, ``count`` times, in a pipeline that stalls, and let it run dry.
+
+    With ``row`` only the first lane is random, and the others follow it.
+    """
     words = words or (lambda: range(len(image) // config.banks))
     expected, seen = [], 0
     while seen < count:
@@ -52,6 +55,9 @@ async def _read(ctx, port, image, config, rng, count, stall, words=None):
         valid = len(expected) < count
         choice = words()
         rot, words_read = rng.randrange(config.banks), [rng.choice(choice) for _ in range(config.banks)]
+        if row:
+            at = choice.index(words_read[0])
+            words_read = [choice[(at + (rot + lane) // config.banks) % len(choice)] for lane in range(config.banks)]
         for port_field, value in ((port.en, move), (port.valid, valid), (port.rot, rot), (port.addr, words_read)):
             ctx.set(port_field, value)
         await ctx.tick()
@@ -126,9 +132,9 @@ def test_pingpong_halves_are_independent(stall):
                     await ctx.tick()
                 await ctx.tick().repeat(2)
                 words = halves[(phase + port) % 2]
-                seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda words=words: words))
+                seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda words=words: words, port))
             await ctx.tick().repeat(1 + port * 4 * count)
-            seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda: rng.choice(halves)))
+            seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda: rng.choice(halves), port))
 
         return bench
 
