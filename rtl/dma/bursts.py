@@ -1,4 +1,4 @@
-"""From descriptors to memory traffic: segments, their bursts in DRAM, their beats in the scratchpad."""
+"""From segments to memory traffic: their bursts in DRAM, their beats in the scratchpad."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -6,14 +6,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...spec.config import Config
-from ...spec.microcode.descriptors import Bits
-from ..lib.interfaces import descriptor_stream
 from ..lib.skid import Skid
-from .segments import LENGTH_BITS, SegmentLayout, Segments
+from .segments import LENGTH_BITS, SegmentLayout
 
-__all__ = [
-    "BeatLayout", "BeatWalk", "Beats", "BurstLayout", "BurstWalk", "Bursts", "most_bits", "pad_element_bits",
-]  # fmt: skip
+__all__ = ["BeatLayout", "Beats", "BurstLayout", "Bursts", "most_bits", "pad_element_bits"]
 
 BurstLayout = data.StructLayout({"addr": 32, "length": 8, "first": 32, "last": 33})
 """A burst: address of its first beat, its number of beats - 1, the first and the last byte wanted."""
@@ -78,22 +74,14 @@ class Bursts(wiring.Component):
         self._config = config
         self._segment = segment
         super().__init__({
-            "i": In(self._given()), "o": Out(stream.Signature(BurstLayout)), "idle": Out(1),
+            "i": In(stream.Signature(segment)), "o": Out(stream.Signature(BurstLayout)), "idle": Out(1),
         })  # fmt: skip
-
-    def _given(self):
-        return stream.Signature(self._segment)
-
-    def _segments(self, m):
-        """The segments."""
-        return wiring.flipped(self.i)
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        segments = self._segments(m)
         m.submodules.skid = skid = Skid(self._segment)
-        wiring.connect(m, segments, skid.i)
+        wiring.connect(m, wiring.flipped(self.i), skid.i)
         segment, dram = skid.o.payload, skid.o.payload.place.dram
 
         # The segment whose bursts are being offered: bytes first..last, in blocks that a burst must stay in.
@@ -114,7 +102,7 @@ class Bursts(wiring.Component):
             self.o.payload.length.eq((Mux(final, end, full) - first[beat_bits:block_bits])[: len(end)]),
             self.o.payload.first.eq(first),
             self.o.payload.last.eq(Mux(final, last, first | ((1 << block_bits) - 1))),
-            self.idle.eq(~segments.valid & ~skid.o.valid & ~self.o.valid),
+            self.idle.eq(~self.i.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
@@ -129,37 +117,6 @@ class Bursts(wiring.Component):
                 end.eq(span[beat_bits - operand_shift :]), left.eq(blocks), final.eq(_single(place, segment.last)),
             ]  # fmt: skip
         return m
-
-
-class BurstWalk(Bursts):
-    """The bursts of descriptors in order; :class:`Bursts` says the rest.
-
-    Parameters
-    ----------
-    config : Config
-        decides the length of bursts
-    bits : tuple of Bits
-        layout of the descriptors
-    most : int
-        lengths and turns are at most 2^most
-
-    Members
-    -------
-    i : In(descriptor_stream(bits))
-        descriptors
-    """
-
-    def __init__(self, config: Config, bits: tuple[Bits, ...], most: int = LENGTH_BITS):
-        self._bits, self._most = bits, most
-        super().__init__(config, SegmentLayout(32, 0, most))
-
-    def _given(self):
-        return descriptor_stream(self._bits)
-
-    def _segments(self, m):
-        m.submodules.segments = segments = Segments(self._bits, 32, 0, self._most)
-        wiring.connect(m, wiring.flipped(self.i), segments.i)
-        return segments.o
 
 
 class Beats(wiring.Component):
@@ -191,21 +148,13 @@ class Beats(wiring.Component):
 
     def __init__(self, config: Config, most: int):
         self._config = config
-        self._places = exact_log2(config.beat_bytes), pad_element_bits(config), most
-        self._segment = SegmentLayout(*self._places)
+        self._segment = SegmentLayout(exact_log2(config.beat_bytes), pad_element_bits(config), most)
         super().__init__({
-            "i": In(self._given()),
+            "i": In(stream.Signature(self._segment)),
             "offsets": In(data.ArrayLayout(pad_element_bits(config), config.beat_elements + 1)),
             "o": Out(stream.Signature(BeatLayout(config))),
             "idle": Out(1),
         })  # fmt: skip
-
-    def _given(self):
-        return stream.Signature(self._segment)
-
-    def _segments(self, m):
-        """The segments."""
-        return wiring.flipped(self.i)
 
     def elaborate(self, platform):
         m = Module()
@@ -213,9 +162,8 @@ class Beats(wiring.Component):
         lanes = config.beat_elements
         element_bits = pad_element_bits(config)
         operand_shift = exact_log2(config.operand_bytes)
-        segments = self._segments(m)
         m.submodules.skid = skid = Skid(self._segment)
-        wiring.connect(m, segments, skid.i)
+        wiring.connect(m, wiring.flipped(self.i), skid.i)
         segment = skid.o.payload
         skipped = segment.place.dram[operand_shift:]  # operands of the first beat before the segment
         span = skipped + segment.last  # its last operand, counted from its first beat on
@@ -229,7 +177,7 @@ class Beats(wiring.Component):
             self.o.payload.first.eq(first),
             *(self.o.payload.addr[j].eq(base + self.offsets[j]) for j in range(lanes)),
             *(self.o.payload.mask[j].eq((j >= first) & (~final | (j <= end if j else 1))) for j in range(lanes)),
-            self.idle.eq(~segments.valid & ~skid.o.valid & ~self.o.valid),
+            self.idle.eq(~self.i.valid & ~skid.o.valid & ~self.o.valid),
             skid.o.ready.eq(~self.o.valid | (self.o.ready & final)),
         ]
         with m.If(self.o.valid & self.o.ready):
@@ -250,34 +198,3 @@ class Beats(wiring.Component):
                 end.eq(span),
             ]
         return m
-
-
-class BeatWalk(Beats):
-    """The beats of descriptors in order; :class:`Beats` says the rest.
-
-    Parameters
-    ----------
-    config : Config
-        decides the size of a beat
-    bits : tuple of Bits
-        layout of the descriptors
-    most : int
-        lengths and turns are at most 2^most
-
-    Members
-    -------
-    i : In(descriptor_stream(bits))
-        descriptors
-    """
-
-    def __init__(self, config: Config, bits: tuple[Bits, ...], most: int = LENGTH_BITS):
-        self._bits = bits
-        super().__init__(config, most)
-
-    def _given(self):
-        return descriptor_stream(self._bits)
-
-    def _segments(self, m):
-        m.submodules.segments = segments = Segments(self._bits, *self._places)
-        wiring.connect(m, wiring.flipped(self.i), segments.i)
-        return segments.o

@@ -1,6 +1,6 @@
 """Gearboxes: memory beats to groups of elements and back."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -60,16 +60,18 @@ class Unpack(wiring.Component):
         last = Signal()  # none is left
         moves, new = ~self.o.valid | self.o.ready, ~self.o.valid | last  # ``new`` is known early
         groups = self._chosen(len(beat) // size for size in self._sizes)
-        m.d.comb += [self.o.payload.eq(beat), self.i.ready.eq(moves & new)]
+        present = self._chosen(
+            Array(beat.word_select(place, size) for place in reversed(range(len(beat) // size)))[left]
+            for size in self._sizes
+        )
+        m.d.comb += [self.o.payload.eq(present), self.i.ready.eq(moves & new)]
         with m.If(moves):
             with m.If(new):
                 m.d.sync += [
                     self.o.valid.eq(self.i.valid), beat.eq(self.i.payload), left.eq(groups - 1), last.eq(groups == 1),
                 ]  # fmt: skip
             with m.Else():
-                m.d.sync += [
-                    beat.eq(self._chosen(beat >> size for size in self._sizes)), left.eq(left - 1), last.eq(left == 1),
-                ]  # fmt: skip
+                m.d.sync += [left.eq(left - 1), last.eq(left == 1)]
         with m.If(self.flush):
             m.d.sync += self.o.valid.eq(0)
         return m

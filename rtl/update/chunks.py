@@ -1,18 +1,32 @@
 """Chunks: the pieces in which an update passes through the accelerator."""
 
-from amaranth import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...spec.config import Config
+from ..dma.segments import SegmentLayout
+from .arrays import MOMENT_BYTES
 
-__all__ = ["Chunks", "beats_less_one", "chunk_weights"]
+__all__ = ["Chunks", "beats_less_one", "chunk_segment", "chunk_weights", "operands_less_one"]
 
 
 def chunk_weights(config: Config) -> int:
     """Weights in a full chunk: 32 beats of momentum."""
     return config.port_width
+
+
+def chunk_segment(config: Config) -> data.StructLayout:
+    """Layout of an array's part of a chunk, as a segment in memory."""
+    most = chunk_weights(config) * MOMENT_BYTES // config.operand_bytes
+    return SegmentLayout(32, 0, (most - 1).bit_length())
+
+
+def operands_less_one(config: Config, end, element_bytes: int):
+    """Number of operands, less one, in the room of elements 0..``end`` of an array."""
+    operands = element_bytes // config.operand_bytes
+    return Cat(Const(operands - 1, exact_log2(operands)), end)
 
 
 def beats_less_one(config: Config, end, element_bytes: int):

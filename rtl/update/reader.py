@@ -5,8 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
-from ...spec.microcode.descriptors import STORE
-from ..dma.bursts import BurstWalk
+from ..dma.bursts import Bursts
 from ..lib.block_queue import BlockQueue
 from ..lib.delay import delayed, registered
 from ..lib.gearbox import Unpack
@@ -14,7 +13,7 @@ from ..lib.interfaces import ReadClient
 from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from .arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
-from .chunks import Chunks, beats_less_one, chunk_weights
+from .chunks import Chunks, beats_less_one, chunk_segment, chunk_weights, operands_less_one
 
 __all__ = ["UpdateReader"]
 
@@ -174,7 +173,7 @@ class UpdateReader(wiring.Component):
         """Ask for the arrays' shares of each chunk in turn, while there is room for the chunk."""
         config = self._config
         m.submodules.requested = chunks = self._chunks(m)
-        m.submodules.bursts = bursts = BurstWalk(config, STORE)
+        m.submodules.bursts = bursts = Bursts(config, chunk_segment(config))
         m.submodules.segment = ahead = RegisterSlice(bursts.i.payload.shape())
         connect(m, ahead.o, bursts.i)
         slots = Signal(range(SLOTS + 1), init=SLOTS)
@@ -182,25 +181,20 @@ class UpdateReader(wiring.Component):
 
         array = Signal(range(len(self._bytes)))
         addr = Signal.like(self.addr, reset_less=True)
-        segment = ahead.i.p
-        m.d.comb += [
-            ahead.i.valid.eq(chunks.valid & (slots != 0)),
-            *(n.eq(1) for n in (segment.n0, segment.n1, segment.n2)),
-        ]
+        segment, step, following = ahead.i.p, Signal(32), Signal(32)
+        m.d.comb += [ahead.i.valid.eq(chunks.valid & (slots != 0)), following.eq(segment.place.dram + step)]
         with m.If(self.start):
             m.d.sync += addr.eq(self.addr)
         with m.Switch(array):
             for k, name in enumerate(self._bytes):
                 with m.Case(k):
                     m.d.comb += [
-                        segment.dram.eq(addr[k]),
-                        segment.length.eq(self._sized(name, lambda size: chunks.size * (size // config.operand_bytes))),
+                        segment.place.dram.eq(addr[k]),
+                        segment.last.eq(self._sized(name, lambda size: operands_less_one(config, chunks.end, size))),
+                        step.eq(self._sized(name, lambda size: chunk_weights(config) * size)),
                     ]
                     with m.If(ahead.i.valid & ahead.i.ready):
-                        m.d.sync += [
-                            addr[k].eq(addr[k] + self._sized(name, lambda size: chunk_weights(config) * size)),
-                            array.eq(self._after(array)),
-                        ]
+                        m.d.sync += [addr[k].eq(following), array.eq(self._after(array))]
                         m.d.comb += chunks.step.eq(self._last(k))
         self._begin(m, array)
         m.d.comb += [

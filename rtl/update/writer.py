@@ -5,8 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
-from ...spec.microcode.descriptors import STORE
-from ..dma.bursts import BurstWalk
+from ..dma.bursts import Bursts
 from ..lib.block_queue import BlockQueue
 from ..lib.delay import delayed, registered
 from ..lib.gearbox import Pack
@@ -14,7 +13,7 @@ from ..lib.interfaces import WriteClient
 from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from .arrays import MOMENT_BYTES, SLOTS, GroupLayout, array_bytes
-from .chunks import Chunks, chunk_weights
+from .chunks import Chunks, chunk_segment, chunk_weights, operands_less_one
 
 __all__ = ["UpdateWriter", "written_arrays"]
 
@@ -114,7 +113,7 @@ class UpdateWriter(wiring.Component):
         """Ask for the bursts of each complete chunk, array after array. Returns a bit: one is asked for."""
         config = self._config
         sizes = list(written_arrays(config).values())
-        m.submodules.walk = walk = BurstWalk(config, STORE)
+        m.submodules.walk = walk = Bursts(config, chunk_segment(config))
         m.submodules.request = request = RegisterSlice(self.write.request.payload.shape())
         connect(m, request.o, flipped(self.write.request))
         array = Signal(range(len(sizes)))
@@ -122,15 +121,15 @@ class UpdateWriter(wiring.Component):
         addr = Signal.like(self.addr, reset_less=True)
         # The walk is idle whenever it is given a segment, which then has to be there for one cycle only.
         segment = Signal.like(walk.i.payload, reset_less=True)
-        begins = Signal()
+        begins, following = Signal(), Signal(32)
         m.d.sync += [
             walk.i.valid.eq(begins),
-            segment.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
-            segment.length.eq(Array(chunks.size * (size // config.operand_bytes) for size in sizes)[array]),
+            segment.place.dram.eq(Array(addr[k] for k in range(len(sizes)))[array]),
+            segment.last.eq(Array(operands_less_one(config, chunks.end, size) for size in sizes)[array]),
         ]
         m.d.comb += [
             walk.i.payload.eq(segment),
-            *(count.eq(1) for count in (walk.i.p.n0, walk.i.p.n1, walk.i.p.n2)),
+            following.eq(segment.place.dram + Array(chunk_weights(config) * size for size in sizes)[array]),
             request.i.p.addr.eq(walk.o.p.addr),
             request.i.p.length.eq(walk.o.p.length),
         ]
@@ -154,9 +153,9 @@ class UpdateWriter(wiring.Component):
             with m.State("ARRAY"):
                 m.next = "CHUNK"
                 m.d.sync += array.eq(array + 1)
-                for k, size in enumerate(sizes):
+                for k in range(len(sizes)):
                     with m.If(array == k):
-                        m.d.sync += addr[k].eq(addr[k] + chunk_weights(config) * size)
+                        m.d.sync += addr[k].eq(following)
                 with m.If(array == last):
                     m.d.sync += array.eq(0)
                     m.d.comb += chunks.step.eq(1)

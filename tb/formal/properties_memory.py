@@ -1,10 +1,10 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
-from adagp.rtl.dma.bursts import BeatWalk, BurstWalk
+from adagp.rtl.dma.bursts import Beats, Bursts, most_bits
 from adagp.rtl.dma.fill import Fill
 from adagp.rtl.dma.fill_requests import FillRequests
 from adagp.rtl.dma.region_gate import RegionGate
-from adagp.rtl.dma.segments import Segments
+from adagp.rtl.dma.segments import SegmentLayout, Segments
 from adagp.rtl.dma.store import Store, _Answers, _Reader
 from adagp.rtl.memory.axi import BEGUN
 from adagp.rtl.memory.scratchpad import PingPong
@@ -45,28 +45,30 @@ for _name, _bits in DESCRIPTORS.items():
             left = h.signal(f"left{level}")
             h.cover(f"left{level}: falls to 1", valid & (h.before(left) == 2) & (left == 1))
 
-    @job(f"burst_walk_{_name}", lambda bits=_bits: BurstWalk(CONFIG, bits))
-    def _burst_walk(h):
-        bind_streams(h)
-        o = h.dut.o
-        most = (1 << len(h.dut.i.p.length)) // CONFIG.beat_elements + 1
-        request_rule(h, "o", o)
-        left = burst_walk_rule(h, "")
-        h.prove("left: there is a beat for each burst", ~o.valid | (left > o.p.length))
-        h.prove(f"left: at most {most}", ~o.valid | (left <= most))
-        h.cover("left: reaches 0 after more than one burst", (h.before(left) > CONFIG.max_burst_beats) & (left == 1))
-        h.prove("idle tells that nothing is offered", ~h.dut.idle | ~o.valid)
 
-    @job(f"beat_walk_{_name}", lambda bits=_bits: BeatWalk(CONFIG, bits))
-    def _beat_walk(h):
-        bind_streams(h)
-        busy = h.before(~h.dut.idle)
-        offsets = h.dut.offsets.as_value()
-        h.assume("offsets are steady while not idle", ~busy | (h.before(offsets) == offsets))
-        valid, left = h.dut.o.valid, h.signal("left")
-        beat_walk_rule(h, "")
-        h.prove("o: no beat without operands", ~valid | h.dut.o.p.mask.any())
-        h.cover("left: the last of several beats", (h.before(left) == 1) & valid & (left == 0))
+@job("bursts", lambda: Bursts(CONFIG, SegmentLayout(32, 0)))
+def _bursts(h):
+    bind_streams(h)
+    o = h.dut.o
+    most = (1 << len(h.dut.i.p.last)) // CONFIG.beat_elements + 1
+    request_rule(h, "o", o)
+    left = burst_walk_rule(h, "")
+    h.prove("left: there is a beat for each burst", ~o.valid | (left > o.p.length))
+    h.prove(f"left: at most {most}", ~o.valid | (left <= most))
+    h.cover("left: reaches 0 after more than one burst", (h.before(left) > CONFIG.max_burst_beats) & (left == 1))
+    h.prove("idle tells that nothing is offered", ~h.dut.idle | ~o.valid)
+
+
+@job("beats", lambda: Beats(CONFIG, most_bits(CONFIG)))
+def _beats(h):
+    bind_streams(h)
+    busy = h.before(~h.dut.idle)
+    offsets = h.dut.offsets.as_value()
+    h.assume("offsets are steady while not idle", ~busy | (h.before(offsets) == offsets))
+    valid, left = h.dut.o.valid, h.signal("left")
+    beat_walk_rule(h, "")
+    h.prove("o: no beat without operands", ~valid | h.dut.o.p.mask.any())
+    h.cover("left: the last of several beats", (h.before(left) == 1) & valid & (left == 0))
 
 
 def _queue_rule(h, path):

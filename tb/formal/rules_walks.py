@@ -5,7 +5,6 @@ Each takes the path of such a block, "" for the harness's own.
 
 from collections.abc import Callable
 
-from adagp.rtl.dma.bursts import BeatWalk, BurstWalk
 from amaranth import Mux, Signal, Value
 
 from .harness import Harness
@@ -59,16 +58,10 @@ def segments_rule(h: Harness, path: str) -> None:
                 ~valid | (turning[level] == (anew[level] | steps[level])))  # fmt: skip
 
 
-def _segments_of_walk(h, path, inside):
-    if isinstance(h.block(path), (BeatWalk, BurstWalk)):
-        segments_rule(h, f"{inside}segments")
-    skid_rule(h, f"{inside}skid")
-
-
 def burst_walk_rule(h: Harness, path: str) -> Value:
     """The last-burst flag of a :class:`.bursts.Bursts` is right; returns the beats left of the segment."""
     inside, valid = _inside(path), h.block(path).o.valid
-    _segments_of_walk(h, path, inside)
+    skid_rule(h, f"{inside}skid")
     left, end, final = (h.signal(inside + name) for name in ("left", "end", "final"))
     place = h.signal(f"{inside}first")[BEAT_BITS:][: len(end)]
     h.prove(f"{inside}final: whether no block is left behind", ~valid | (final == (left == 0)))
@@ -79,7 +72,7 @@ def burst_walk_rule(h: Harness, path: str) -> Value:
 def beat_walk_rule(h: Harness, path: str) -> None:
     """The last-beat flag of a :class:`.bursts.Beats` is right."""
     inside, valid = _inside(path), h.block(path).o.valid
-    _segments_of_walk(h, path, inside)
+    skid_rule(h, f"{inside}skid")
     left, end, final = (h.signal(inside + name) for name in ("left", "end", "final"))
     _base, first = h.signals(f"{inside}$signal")
     h.prove(f"{inside}end: there is an operand for each beat", ~(valid & final) | (end >= first))

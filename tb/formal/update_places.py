@@ -73,29 +73,25 @@ def between(h, name, first: Place, second: Place):
 
 
 def walk_rule(h, path):
-    """A walk whose descriptors are one segment each and begin at a whole beat.
+    """A walk of segments that begin at a whole beat.
 
-    Returns the beats that it has yet to ask for, with those of the descriptor in the slice before it.
+    Returns the beats that it has yet to ask for, with those of the segment in the slice before it.
     """
-    ones = Cat(h.signal(f"{path}.segments.left{level}") == 1 for level in range(2))
     left = burst_walk_rule(h, path)
     there = segments_of(h, path)
-    h.prove(f"{path}: one segment each", ~there[0][0] | ones.all())
     for number, (valid, segment) in enumerate(there):
         h.prove(f"{path}: from a whole beat on, {number}", ~valid | (segment.place.dram[:BEAT_BITS] == 0))
     waiting = slice_before(h, path)
-    single = (waiting.p.n0 == 1) & (waiting.p.n1 == 1)
-    h.prove(f"{path}: what waits is one segment, from a whole beat on",
-            ~waiting.valid | (single & (waiting.p.dram[:BEAT_BITS] == 0)))  # fmt: skip
-    lengths = [*((valid, segment.last + 1) for valid, segment in there), (waiting.valid, waiting.p.length)]
+    h.prove(f"{path}: what waits begins at a whole beat", ~waiting.valid | (waiting.p.place.dram[:BEAT_BITS] == 0))
+    lengths = [(valid, segment.last + 1) for valid, segment in (*there, (waiting.valid, waiting.p))]
     return sum((Mux(valid, beats_of(length, CONFIG.operand_bytes), 0) for valid, length in lengths), start=left)
 
 
 def segments_of(h, path):
     """The segments that wait for a walk's bursts, the latest first, each as (valid, segment)."""
-    latest, skid = h.block(f"{path}.segments").o, h.block(f"{path}.skid")
+    skid = h.block(f"{path}.skid")
     spare = skid.o.p.shape()(h.signal(f"{path}.skid.spare"))
-    return [(latest.valid, latest.p), (~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
+    return [(~skid.i.ready, spare), (skid.o.valid, skid.o.p)]
 
 
 def slice_before(h, path):

@@ -74,7 +74,7 @@ def reading_rule(h, prefix, due):
     to_ask, to_come = (Signal(UNDER_WAY_BITS, name=name) for name in ("to_ask", "to_come"))
     asks, reader, beats = h.block(f"{prefix}segment").i, h.block(prefix[:-1]), h.block(prefix[:-1]).read.beats
     h.prove(f"{prefix}a beat is taken a cycle after it comes", arrived == h.before(beats.valid & beats.ready))
-    h.m.d.sync += to_ask.eq(to_ask - Mux(asks.valid & asks.ready, beats_of(asks.p.length, CONFIG.operand_bytes), 0))
+    h.m.d.sync += to_ask.eq(to_ask - Mux(asks.valid & asks.ready, beats_of(asks.p.last + 1, CONFIG.operand_bytes), 0))
     h.m.d.sync += to_come.eq(to_come - arrived)
     with h.m.If(reader.start):
         h.m.d.sync += [to_ask.eq(of_all(reader.count)), to_come.eq(of_all(reader.count))]

@@ -52,7 +52,7 @@ def writing_rule(h, prefix, inside):
     array, ready, left = (h.signal(prefix + name) for name in ("array", "ready", "left"))
     walk, ahead = h.block(f"{prefix}walk"), slice_before(h, f"{prefix}walk")
     segments = [(valid, segment.last + 1) for valid, segment in segments_of(h, f"{prefix}walk")]
-    segments.append((ahead.valid, ahead.p.length))
+    segments.append((ahead.valid, ahead.p.last + 1))
     request = h.block(f"{prefix}request")
     h.prove(f"{prefix}request: free while it gives nothing", request.i.ready == ~request.o.valid)
     chosen, final = h.signal(f"{prefix}chosen"), h.signal(f"{prefix}final")
