@@ -135,9 +135,7 @@ class Drain(wiring.Component):
             passes.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))),
             self.vector.ready.eq(wanted & ~more if folds else wanted),
         ]  # fmt: skip
-        self._operands(m, d, summed, en, delayed(m, step.valid, 1, en), asking, epilogue)
-        operands = of_banks(m, config, self.c_read, passes, more) if folds else self.c_read.data
-        m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, operands, strict=False)]
+        self._operands(m, d, summed, (en, passes, more), delayed(m, step.valid, 1, en), asking, epilogue)
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, more, epilogue, held, summing)
@@ -230,8 +228,9 @@ class Drain(wiring.Component):
         with m.If(d.vector & d.reorganise & (1 if more is None else epilogue.group == 0)):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
-    def _operands(self, m, d, summed, en, first, asking, epilogue):
-        """Read sums (from the accumulator or the stream), so that they come to the epilogue with C, and ask for C."""
+    def _operands(self, m, d, summed, moves, first, asking, epilogue):
+        """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
+        en, passes, more = moves
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(en & self.acc.valid):
@@ -247,7 +246,9 @@ class Drain(wiring.Component):
         vector, group = self.vector.payload, getattr(epilogue, "group", None)
         pooled = vector.sums if self._config.normalises else vector
         sums = choose_sums(self._config, self.acc, chosen, pooled, zeros, group)
+        words = self.c_read.data if group is None else of_banks(m, self._config, self.c_read, passes, more)
         m.d.comb += [x.eq(value) for x, value in zip(epilogue.x, sums, strict=True)]
+        m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, words, strict=False)]
 
     def _settings(self, m, d, epilogue, tracker):
         """Connect what stands still."""

@@ -39,7 +39,8 @@ class Requantise(wiring.Component):
     """``o = requantise(i, shift, out_width)`` of docs/machine.md: shift, round half to even, saturate.
 
     A shift either way is a shift to the right of a word that begins ``-shift_min`` places further left, plus one place
-    for the half. Its uppermost places come first, then the last three, then the rounding.
+    for the half. It is shifted in two steps, by the amount's greatest bits first. A number narrower than the result is
+    shifted by the least bits first: so few of the places to its right are in use until the end. Then it is rounded.
 
     The negated result is made by inverting the bits before they are rounded. In bits of w, w + u is -(~w + ~u), so only
     the inverse of the rounding bit is added.
@@ -76,13 +77,13 @@ class Requantise(wiring.Component):
     """
 
     LATENCY = 4
-    _FINE = 3
+    _SECOND = 3
     """Bits of the shift amount that the second part of the shifter takes."""
 
     def __init__(self, in_width: int, out_width: int, shift_min: int, shift_max: int, negates: bool = False):
         if not shift_min < 0 < shift_max:
             raise ValueError(f"shifts must satisfy shift_min < 0 < shift_max, not {shift_min!r}, {shift_max!r}")
-        self._left, self._negates = -shift_min, negates
+        self._left, self._negates, self._narrow = -shift_min, negates, in_width < out_width
         super().__init__({
             "i": In(signed(in_width)),
             "shift": In(range(shift_min, shift_max + 1)),
@@ -103,15 +104,18 @@ class Requantise(wiring.Component):
             s1_none.eq(self.shift >= in_width), s2_none.eq(s1_none),  # less than a half is left
         ]  # fmt: skip
 
-        word, lost, over = self._lowered(m, Cat(Const(0, left + 1), s1_i).as_signed(), s1_i[-1], s1_places, self._FINE)
+        order = range(len(s1_places)) if self._narrow else range(len(s1_places))[::-1]
+        first, second = order[: -self._SECOND], order[-self._SECOND :]
+        word = Cat(Const(0, left + 1), s1_i).as_signed()
+        word, lost, over = self._lowered(m, word, s1_i[-1], s1_places, first, sum(1 << bit for bit in second))
         s2_word, s2_sign = Signal.like(word, reset_less=True), Signal(reset_less=True)
-        s2_fine = Signal(self._FINE, reset_less=True)
+        s2_places = Signal.like(s1_places, reset_less=True)
         s2_lost, s2_over = Signal.like(lost, reset_less=True), Signal.like(over, reset_less=True)
         m.d.sync += [
-            s2_word.eq(word), s2_sign.eq(s1_i[-1]), s2_fine.eq(s1_places), s2_lost.eq(lost), s2_over.eq(over),
+            s2_word.eq(word), s2_sign.eq(s1_i[-1]), s2_places.eq(s1_places), s2_lost.eq(lost), s2_over.eq(over),
         ]  # fmt: skip
 
-        word, lost, over = self._lowered(m, s2_word, s2_sign, s2_fine, 0)
+        word, lost, over = self._lowered(m, s2_word, s2_sign, s2_places, second, 0)
         s3_word, s3_sign = Signal.like(word, reset_less=True), Signal(reset_less=True)
         s3_lost, s3_over = Signal(reset_less=True), Signal(reset_less=True)
         if self._negates:
@@ -134,19 +138,25 @@ class Requantise(wiring.Component):
         m.d.comb += self.o.eq(s4_result)
         return m
 
-    def _lowered(self, m, word, sign, places, rest):
-        """``word`` shifted right by ``places``, except for the amount's last ``rest`` bits; its top is cut off.
+    def _lowered(self, m, word, sign, places, bits, rest):
+        """``word`` shifted right by ``places`` as far as its ``bits`` say, in this order; its top is cut off.
 
-        Also returns, for each bit of the amount, whether it lost a 1 to the right, and anything but the sign to the
-        left.
+        At most ``rest`` places follow. Also returns bits of which one is 1 if a 1 was lost to the right, and bits of
+        which one is 1 if anything but the sign was lost to the left.
         """
         lost, over = [], []
-        for bit in reversed(range(rest, len(places))):
+        if self._narrow and bits:  # parts of what is lost, since all of it comes with the last bit, which is too late
+            amount, unit = places[bits[0] : bits[-1] + 1], 1 << bits[0]
+            lost = [(amount > part) & word[part * unit :][:unit].any() for part in range(-(-len(word) // unit))]
+        left = rest + sum(1 << bit for bit in bits)
+        for bit in bits:
+            left -= 1 << bit
             by = min(1 << bit, len(word) - 1)
-            reach = min(len(word), len(self.o) + (1 << bit))  # places that may still reach the result, and the half
+            reach = min(len(word), len(self.o) + left + 1)  # places that may still reach the result, and the half
             previous, word = word, Signal(signed(reach), name=f"by{by}")
             m.d.comb += word.eq(Mux(places[bit], previous >> by, previous))
-            lost.append(places[bit] & previous[:by].any())
+            if not self._narrow:
+                lost.append(places[bit] & previous[:by].any())
             above = previous[reach:]
             over.append(~places[bit] & (above ^ sign.replicate(len(above))).any())
         return word, Cat(lost), Cat(over)
