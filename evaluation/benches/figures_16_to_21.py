@@ -12,8 +12,8 @@ less evenly, as an update is done beside the layers of a large batch alone; so b
 ``mean``, ``most``: over the networks of a data set. Neither time nor traffic of operators that the host computes is in
 them: ``islands`` names these. ``*_useful_utilisation``: without products of padding's zeros, which ``*_utilisation``
 counts. ``*_error_worst``: by what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a
-batch is extrapolated. ``minutes_on_two_cores``: time of a core that all rows take, by the mean of those whose time was
-taken, over two.
+batch is extrapolated. ``minutes_on_two_cores``: time of a core that all rows take, by the mean of those of their
+data set whose time was taken, over two.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
 """
@@ -224,16 +224,21 @@ def _merge(path: Path, part: str, rows: dict[str, dict]) -> None:
 
 
 def _time(path: Path, origin: dict) -> None:
-    """Say how long rows take, by those whose time was taken."""
-    parts = json.loads(path.read_text())["details"]
-    rows = [row for part, found in parts.items() if part not in (ERRORS, TIME) for row in found["details"].values()]
-    if seconds := [row["cpu_seconds"] for row in rows if "cpu_seconds" in row]:
-        every = len(_jobs(NETWORKS, DATA, (*DATAFLOWS, *MODELLED), (BATCH, *FURTHER)))
-        found = {
-            "rows_timed": len(seconds), "cpu_seconds_mean": round(mean(seconds), 1), "cpu_seconds_most": max(seconds),
-            "rows_all": every, "minutes_on_two_cores": round(mean(seconds) * every / 120),
-        }  # fmt: skip
-        merge_results(path, TIME, found, {}, origin)
+    """Say how long rows take, by those whose time was taken; those of a data set without any take the mean of all."""
+    seconds: dict[str, list[float]] = {}
+    for part, found in json.loads(path.read_text())["details"].items():
+        if part not in (ERRORS, TIME):
+            taken = [row["cpu_seconds"] for row in found["details"].values() if "cpu_seconds" in row]
+            seconds.setdefault(part.split("_")[0], []).extend(taken)
+    if not (every := [one for taken in seconds.values() for one in taken]):
+        return
+    jobs = _jobs(NETWORKS, DATA, (*DATAFLOWS, *MODELLED), (BATCH, *FURTHER))
+    found = {
+        "rows_timed": len(every), "cpu_seconds_mean": round(mean(every), 1), "cpu_seconds_most": max(every),
+        "rows_all": len(jobs),
+        "minutes_on_two_cores": round(sum(mean(seconds.get(job.case.data) or every) for job in jobs) / 120),
+    }  # fmt: skip
+    merge_results(path, TIME, found, {}, origin)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def test_rows_are_kept(asked, tmp_path):
     assert first["figures"]["speedup_mean_cifar10_free_32_max"] == pytest.approx(1.41, abs=0.02)
     assert first["figures"]["networks_cifar10_free_32"] == 1
     assert (first["figures"]["rows_timed"], first["figures"]["rows_all"]) == (4, 13 * 3 * 2 * 5 + 2 * 2 * 5)
-    assert first["figures"]["minutes_on_two_cores"] == round(410 * 11.25 / 120)  # of two estimates, or one
+    assert first["figures"]["minutes_on_two_cores"] == round((130 * 7.5 + 10 * 15 + 270 * 11.25) / 120)
     assert "dram_energy_saving_mean_cifar10_free_128_max" in first["figures"]
     assert "speedup_mean_cifar10_free_128_max" not in first["figures"]  # time doesn't grow evenly
     asked.clear()
