@@ -24,14 +24,17 @@ ENERGY, ACCURACY = (ROOT / "results" / name for name in ("prediction_traffic.jso
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 TITLES = {
     "built": "neither", "every": f"`predictor_every` = {EVERY}", "keep": "`gp_momentum` = `keep`", "both": "both",
-    "stream": "both, and streamed",
+    "both_8": "8, `keep`", "both_16": "16, `keep`", "stream": "both, and streamed",
 }  # fmt: skip
 """Columns, by option."""
-METHODS = {"ada-gp-every-4": "every", "ada-gp-keep": "keep", "ada-gp-every-4-keep": "both"}
+METHODS = {
+    "ada-gp-every-4": "every", "ada-gp-keep": "keep", "ada-gp-every-4-keep": "both", "ada-gp-every-16-keep": "both_16",
+}  # fmt: skip
 """Options by the method of a comparison."""
 ENERGY_TEXT = """MAX over the baseline at batch 32, estimated: DRAM energy saved in a mean batch of the paper's 90
 epochs. *Ideal*: a GP batch moves the bytes of a forward pass alone. *Streamed*: what it would give if each prediction
-went straight into its update, without passing through memory; no hardware does that yet."""
+went straight into its update, without passing through memory; no hardware does that yet. A number alone is
+`predictor_every`; an empty cell was not measured."""
 SPEED_TEXT = "Speed-ups over the baseline:"
 ACCURACY_TEXT = """Test accuracy in percent, and differences to ADA-GP without these options in points, with 95 %
 intervals, by the protocol of [accuracy.md](accuracy.md). An asterisk marks a clear difference; a regime is a family.
@@ -44,13 +47,14 @@ def energy(results: Mapping) -> str:
     for part in results["details"]:
         model, data = part.rsplit("_", 1)
         name = f"{model}, {DATA[data].title}"
-        savings = (f"{100 * figures[f'dram_energy_saving_{part}_{option}']:.1f} %" for option in OPTIONS)
-        saved.append((name, *savings, f"{100 * figures[f'ideal_saving_{part}']:.1f} %"))
+        savings = (figures.get(f"dram_energy_saving_{part}_{option}") for option in OPTIONS)
+        cells = ("" if saving is None else f"{100 * saving:.1f} %" for saving in savings)
+        saved.append((name, *cells, f"{100 * figures[f'ideal_saving_{part}']:.1f} %"))
         speeds = (figures.get(f"speedup_{part}_{option}") for option in OPTIONS)
-        fast.append((name, *(f"{speed:.3f}" for speed in speeds if speed is not None)))
+        fast.append((name, *("" if speed is None else f"{speed:.3f}" for speed in speeds)))
     heads = ("network, data", *(TITLES[option] for option in OPTIONS))
     return "\n\n".join((
-        ENERGY_TEXT, table((*heads, "ideal"), saved), SPEED_TEXT, table(heads[: len(fast[0])], fast),
+        ENERGY_TEXT, table((*heads, "ideal"), saved), SPEED_TEXT, table(heads[:-1], [row[:-1] for row in fast]),
     ))  # fmt: skip
 
 
@@ -61,9 +65,10 @@ def accuracy(by_regime: Mapping[str, Findings]) -> str:
         gaps = {method: gap for method in METHODS if (gap := found.against(method, "ada-gp"))}
         sure = clear(gaps)
         plain = (f"{found.of('accuracy', method):.2f} ± {found.of('sd', method):.2f}" for method in ("bp-1", "ada-gp"))
-        rows.append(
-            (name, *plain, *(f"{gap}" + " *" * (method in sure) + " (lost)" * gap.lost for method, gap in gaps.items()))
-        )
+        told = {
+            method: f"{gap}" + " *" * (method in sure) + " (lost)" * gap.lost for method, gap in gaps.items()
+        }  # fmt: skip
+        rows.append((name, *plain, *(told.get(method, "") for method in METHODS)))
     heads = ("regime", "backpropagation", "ADA-GP", *(TITLES[option] for option in METHODS.values()))
     return f"{ACCURACY_TEXT}\n\n{table(heads, rows)}"
 
