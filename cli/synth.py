@@ -21,13 +21,19 @@ LARGEST_MHZ = 1000
 
 
 def changed(config: Config, changes: Sequence[str]) -> Config:
-    """Change fields of ``config`` by ``FIELD=NUMBER``, and its name with them; raises SettingsError, ConfigError."""
-    known = [field.name for field in fields(config) if field.type is int]
+    """Change fields of ``config`` by ``FIELD=NUMBER``, and its name with them; raises SettingsError, ConfigError.
+
+    A field that is true or false is a 1 or a 0.
+    """
+    types: dict[str, Any] = {field.name: field.type for field in fields(config)}
+    known = {name: kind for name, kind in types.items() if kind in (int, bool)}
     for change in changes:
         name, _, value = change.partition("=")
-        if name not in known or not value.isdecimal():
+        if name not in known or not value.isdecimal() or (known[name] is bool and value not in ("0", "1")):
             raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
-        config = Config.from_dict({**config.to_dict(), name: int(value), "name": f"{config.name}-{name}{value}"})
+        config = Config.from_dict(
+            {**config.to_dict(), name: known[name](int(value)), "name": f"{config.name}-{name}{value}"}
+        )
     return config
 
 
