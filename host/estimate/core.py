@@ -34,18 +34,21 @@ IDLE = frozenset(
 
 
 class Task:
-    """A command on its way to a core: the sequencer's task, whose bytes it moves, its work if rows are stationary."""
+    """A command on its way to a core: the sequencer's task, whose bytes it moves, its work if rows are stationary.
 
-    def __init__(self, command: Command, task: SimpleNamespace, config: Config, work: Work | None = None):
+    ``chip``: addresses of the predictor memory.
+    """
+
+    def __init__(self, command: Command, task: SimpleNamespace, config: Config, chip: range, work: Work | None = None):
         name = command.opcode.name.lower()
         self.task, self.work = task, work
-        self.owner = "predictor " * bool(command.predictor) + name, Places(command, config, task.a_base)
+        self.owner = "predictor " * bool(command.predictor) + name, Places(command, config, task.a_base, chip)
 
-    def key(self, block: int, window: range) -> tuple:
-        """The task but for what its descriptors' times don't depend on; places count as those in a block and window."""
-        given = vars(self.task)
+    def key(self, block: int) -> tuple:
+        """The task but for what its descriptors' times don't depend on; of places, those in a block, and if on chip."""
+        given, (_, places) = vars(self.task), self.owner
         return tuple(
-            (given[name] % block, given[name] in window) if name in ADDRESSES else given[name]
+            (given[name] % block, given[name] in places.chip) if name in ADDRESSES else given[name]
             for name in TASK_FIELDS if name not in IDLE
         )  # fmt: skip
 
@@ -114,7 +117,7 @@ class Core:
         """A task's descriptors; kept if what repeats is left out."""
         if self._known is None:
             return Shape(*raw_sequence(self.config, task.task), task.owner, [], work=task.work)
-        key = (self._like, task.work, task.owner[0], *task.key(self._moves.block, self._moves.window))
+        key = (self._like, task.work, task.owner[0], *task.key(self._moves.block))
         known = self._known
         return known.shapes.get(key) or known.add(key, *raw_sequence(self.config, task.task), task.owner, task.work)
 

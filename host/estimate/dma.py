@@ -26,7 +26,7 @@ ANSWER_CYCLES = 8
 
 @dataclass
 class Moves:
-    """The ways of a core's bytes: the port, the predictor memory at ``window``, and the table of bytes.
+    """The ways of a core's bytes: the port, the predictor memory, and the table of bytes.
 
     ``narrow``: operands of the core's own port in one of the memory's.
     """
@@ -34,7 +34,6 @@ class Moves:
     config: Config
     memory: Memory
     table: Table
-    window: range
     narrow: int = 1
 
     @property
@@ -48,7 +47,7 @@ class Moves:
         port = self.count(self.table, d, write, owner)
         moved = traffic(self.config, d).beats if self.narrow > 1 else 0
         cap = port.beats / moved if moved else 1.0
-        return Flow(self.memory, port, write, d.get("dram", 0) in self.window, cap), port
+        return Flow(self.memory, port, write, d.get("dram", 0) in owner[1].chip, cap), port
 
     def count(self, table: Table, d: Mapping[str, int], write: bool, owner: tuple[str, Places]) -> Traffic:
         """Count a descriptor's bytes in a table; returns its traffic at the memory's port."""
@@ -56,7 +55,7 @@ class Moves:
         counted = port.n_bytes if write else port.beats * self.memory.config.beat_bytes
         if counted:
             place, (name, places) = d.get("dram", 0), owner
-            way = "chip" if place in self.window else "write" if write else "read"
+            way = "chip" if place in places.chip else "write" if write else "read"
             table[name, places.owner(place), way] += counted
         return port
 

@@ -53,7 +53,8 @@ class Machine:
         self.table: Table = Counter()
         self.commands = 0
         self.waiting = self.ended = False
-        chip = range(window, window + config.predictor_bytes) if window and config.predictor_on_chip else range(0)
+        on_chip = window and config.predictor_on_chip
+        self._chip = range(window, window + config.predictor_bytes) if on_chip else range(0)
         self._given, self._done = (
             {kind: Count(clock) for kind in WAITS}, {kind: Count(clock) for kind in WAITS},
         )  # fmt: skip
@@ -65,11 +66,11 @@ class Machine:
             if own is None:
                 continue
             narrow = config.port_width // own.port_width
-            moves = Moves(own, self.memory, self.table, chip, narrow)
+            moves = Moves(own, self.memory, self.table, narrow)
             others = partial(self._others, len(self.cores))
             self.cores.append(Core(clock, own, self._dispatched(name), moves, self._completes(name), others, known))
         self.update = Update(
-            clock, config, self._dispatched("update"), self.memory, self.table, chip, self._completes("update")
+            clock, config, self._dispatched("update"), self.memory, self.table, self._chip, self._completes("update")
         )
 
     def _others(self, own: int) -> int | None:
@@ -201,7 +202,9 @@ class Machine:
             base = (ring if command.ring else 0) + command.a_addr
             own = self.cores[1 if name == "predictor" else 0]
             work = work_of(command, own.config.rows, own.config.cols) if self._row_stationary else None
-            item = Task(command, task({**fields, "opcode": int(command.opcode)}, a_base=base), own.config, work)
+            item = Task(
+                command, task({**fields, "opcode": int(command.opcode)}, a_base=base), own.config, self._chip, work
+            )
         self._queues[name].put((command, item), Dispatch.LATENCY)
 
 

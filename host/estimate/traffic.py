@@ -70,9 +70,10 @@ def _counted(
 
 
 class Places:
-    """The places of a command's operands, which tell whose bytes a descriptor moves."""
+    """The places of a command's operands and of the predictor memory, which tell whose bytes a descriptor moves."""
 
-    def __init__(self, command: Command, config: Config, a_base: int):
+    def __init__(self, command: Command, config: Config, a_base: int, chip: range):
+        self.chip = chip
         found = operands(command, config, a_base)
         self._operands = sorted((operand.address, name) for name, operand in found.items())
         self.ends = {name: operand.address + operand.n_bytes for name, operand in found.items()}

@@ -1,5 +1,7 @@
 """Repeated work is left out of an estimate: the same bytes and products as without, nearly the same cycles."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from adagp.evaluation.instruments.estimates import estimated
@@ -9,6 +11,7 @@ from adagp.host.estimate.repeats import Known as Shapes
 from adagp.host.training.network import Network
 from adagp.spec.microcode.descriptors import ENGINES
 from adagp.spec.phases import BP, GP, PHASE_NAMES, WARMUP
+from adagp.spec.presets import preset
 from random_programs import DESIGNS
 from torch import nn
 
@@ -86,3 +89,17 @@ def test_nothing_but_time_is_lost(variant):
     device.start(network.program, BP)
     device.wait()
     assert device.left_out > 0.3 * device.counters(BP)["cycles"]
+
+
+def test_a_program_whose_predictor_memory_lies_elsewhere():
+    """Bytes on chip stay on chip, though commands of the same shape are known of another program."""
+    torch.manual_seed(SEED)
+    module = nn.Sequential(
+        nn.Conv2d(4, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.Flatten(), nn.Linear(1024, 10)
+    )
+    config, known = replace(preset("paper"), variant="max"), Shapes()
+    networks = [Network(module, (4, 8, 8), 4, config, source="predicted", predictor_every=n) for n in (1, 2)]
+    assert len({network.compiled.window.start for network in networks}) == 2
+    for network in networks:
+        ours, theirs = estimated(network, (GP,), known)["gp"].moved, estimated(network, (GP,))["gp"].moved
+        assert ours == theirs and any(way == "chip" for _, _, way in ours)
