@@ -1,11 +1,10 @@
-"""DRAM traffic that two options spare on MAX, estimated: goes on with ``results/prediction_traffic.json``.
+"""DRAM traffic that three options spare on MAX, estimated: goes on with ``results/prediction_traffic.json``.
 
 ``every``: the predictor learns in one of four batches with true gradients (``--predictor-every 4``). ``keep``: GP
 batches leave momentum as it is (``--gp-momentum keep``). ``both``: the two together; ``both_8``, ``both_16``: with one
-batch of so many. ``stream``: both, if in addition
-each prediction went straight into its update, which no hardware does yet: without the bytes that GP's UPDATE commands
-read of predictions, and as many written. ``built``: none of them. A batch of each phase is estimated as for
-``results/figures_16_to_21.json``, on the same design.
+batch of so many. ``stream``: both, and predictions that don't cross the memory port (``--predictions stream``).
+``built``: none of them. A batch of each phase is estimated as for ``results/figures_16_to_21.json``, on the same
+design; for ``stream`` its predictor memory is larger.
 
 ``dram_energy_saving_*``: of a mean batch of the paper's 90 epochs, over the baseline; ``speedup_*``: likewise;
 ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone. Nothing here counts operators on the host.
@@ -17,9 +16,8 @@ from pathlib import Path
 
 from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.console import writable
-from ..instruments.energy import MODULE
 from ..instruments.estimates import Batch, ideal_saving
-from ..instruments.paper_batches import DATA, KEPT, Case, saving
+from ..instruments.paper_batches import DATA, KEPT, STREAMED, Case, saving
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bars
 from ..instruments.variants import shares
@@ -30,31 +28,23 @@ COMMAND = "python -m adagp.evaluation.benches.prediction_traffic"
 PRESET, SEED, BATCH, EVERY = "paper", 1, 32, 4
 MODELS = ("vgg13", "resnet50")
 OPTIONS = {
-    "built": (1, False, False), "every": (EVERY, False, False), "keep": (1, True, False), "both": (EVERY, True, False),
-    **{f"both_{every}": (every, True, False) for every in (8, 16)}, "stream": (EVERY, True, True),
+    "built": (1, "gp"), "every": (EVERY, "gp"), "keep": (1, KEPT), "both": (EVERY, KEPT),
+    **{f"both_{every}": (every, KEPT) for every in (8, 16)}, "stream": (EVERY, STREAMED),
 }  # fmt: skip
-"""By name: one of how many batches teaches the predictor, if momentum is kept, if predictions are streamed."""
-
-
-def _streamed(batch: Batch) -> float:
-    """Energy, in mJ, of predictions on their way through memory in a batch of GP."""
-    read = batch.moved.get(("update", "a", "read"), 0)
-    return read * (MODULE.read_pj + MODULE.write_pj) * 1e-9
+"""By name: one of how many batches teaches the predictor, and GP's batches."""
 
 
 def figures(case: Case, baseline: Mapping[str, Batch], design: Mapping[str, Batch]) -> dict[str, float]:
     """Savings and speed-ups of a case by option, and the ideal."""
     part = f"{case.model}_{case.data}"
     found = {f"ideal_saving_{part}": round(ideal_saving(dict(baseline)), 4)}
-    for option, (every, keeps, streams) in OPTIONS.items():
+    for option, (every, gp) in OPTIONS.items():
         parts = shares(every)
-        batches = {name: design[KEPT if name == "gp" and keeps else name] for name in parts}
+        batches = {name: design[gp if name == "gp" else name] for name in parts}
         energy = sum(share * batches[name].millijoules for name, share in parts.items())
-        energy -= parts["gp"] * _streamed(batches["gp"]) * streams
+        cycles = sum(share * batches[name].cycles for name, share in parts.items())
         found[f"dram_energy_saving_{part}_{option}"] = round(1 - energy / baseline["bp"].millijoules, 4)
-        if not streams:
-            cycles = sum(share * batches[name].cycles for name, share in parts.items())
-            found[f"speedup_{part}_{option}"] = round(baseline["bp"].cycles / cycles, 4)
+        found[f"speedup_{part}_{option}"] = round(baseline["bp"].cycles / cycles, 4)
     return found
 
 
@@ -80,7 +70,6 @@ def main(arguments: Iterable[str] | None = None) -> None:
             baseline, design = saving(case, BATCH, PRESET, SEED, EVERY)
             found = figures(case, baseline, design)
             rows = {"preset": PRESET, "batch": BATCH, "baseline": _kept(baseline), "max": _kept(design)}
-            rows["streamed_bytes"] = design[KEPT].moved.get(("update", "a", "read"), 0)
             part = f"{case.model}_{case.data}"
             saved = ", ".join(f"{name} {100 * found[f'dram_energy_saving_{part}_{name}']:.1f} %" for name in OPTIONS)
             progress.console.print(f"{case.model} on {case.data}: {saved}")

@@ -70,8 +70,8 @@ ENLARGED = {"n_tensors": 4096, "n_filters": 2048, "acc_width": 54}
 """Sizes that the networks need; the accumulator's is wider for batch norm of the largest maps, YOLO-v3's of 416x416."""
 KINDS = ("forward", "backward", "update", "predictor", "program")
 """Kinds of traffic."""
-KEPT = "gp, momentum kept"
-"""Name, among phases, of GP batches that leave momentum as it is."""
+KEPT, STREAMED = "gp, momentum kept", "gp, momentum kept, streamed"
+"""Names, among phases, of GP batches that leave momentum as it is, without and with predictions streamed."""
 COUNTED = ("cycles", "macs", "array_cycles", "predictor_cycles", "read_bytes", "write_bytes", "predictor_bytes")
 """Counters that are kept."""
 
@@ -178,13 +178,16 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
 
 def saving(case: Case, batch: int, size: str, seed: int, every: int) -> tuple[dict[str, Batch], dict[str, Batch]]:
     """A case's batches on the baseline and on MAX; there also one from which the predictor doesn't learn, as UNTAUGHT,
-    and one of GP that leaves momentum as it is, as KEPT."""
+    and those of GP that leave momentum as it is, as KEPT and STREAMED."""
     baseline, *_, largest = VARIANTS
     plain = _network(case, batch, design(size, baseline), size, seed)
     taught = _network(case, batch, design(size, largest), size, seed, predictor_every=every)
     keeping = _network(case, batch, design(size, largest), size, seed, gp_momentum=KEEP)
     found = _estimated(case, taught, _KNOWN)
     found[KEPT] = estimated(keeping, (GP,), _KNOWN)["gp"]
+    config = replace(design(size, largest), streamed_predictions=True)
+    streaming = _network(case, batch, config, size, seed, gp_momentum=KEEP)
+    found[STREAMED] = estimated(streaming, (GP,), _KNOWN)["gp"]
     return _estimated(case, plain, _KNOWN, halves=True), found
 
 
