@@ -48,7 +48,7 @@ def generate(
     if random_signs and not config.predicts:
         raise SettingsError("random_signs = True needs a variant that predicts gradients")
     if predictions not in PREDICTIONS or config.streamed_predictions > config.streams:
-        raise SettingsError(f"predictions = {predictions!r} must be spill, or with variant max stream")
+        raise SettingsError(f"predictions = {predictions!r} must be spill; variant max also has stream")
     if target is not None and target not in FAMILIES:
         raise SettingsError(f"target = {target!r} must be one of: {', '.join(FAMILIES)}")
     output.mkdir(parents=True, exist_ok=True)

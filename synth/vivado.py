@@ -1,4 +1,4 @@
-"""A batch project for Vivado, which places, routes and times all of Xilinx' 7 series, where open tools do a few."""
+"""A batch project for Vivado, which places and routes all of Xilinx' 7 series; open tools do a few parts."""
 
 from pathlib import Path
 

@@ -228,7 +228,10 @@ def _kept(batch: Batch) -> dict:
 
 
 def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> dict:
-    """The row of a batch, as two batches of other sizes have it: their numbers grow by as much with each image."""
+    """The row of a batch, as two batches of other sizes have it: their numbers grow by as much with each image.
+
+    Raises ValueError for a number below zero, which no batch has.
+    """
     one, two = rows
 
     def grown(a: Any, b: Any) -> Any:
@@ -238,7 +241,9 @@ def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> d
             return [grown(x, y) for x, y in zip(a, b, strict=True)]
         if isinstance(a, str):
             return b
-        return round(a + (b - a) * (batch - sizes[0]) / (sizes[1] - sizes[0]))
+        if (number := round(a + (b - a) * (batch - sizes[0]) / (sizes[1] - sizes[0]))) < 0:
+            raise ValueError(f"{a} at batch {sizes[0]} and {b} at {sizes[1]} would be {number} at {batch}")
+        return number
 
     return {**two, **{name: grown(one[name], two[name]) for name in ("useful_macs", "designs")}}
 

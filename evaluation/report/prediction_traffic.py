@@ -32,8 +32,8 @@ METHODS = {
 }  # fmt: skip
 """Options by the method of a comparison."""
 ENERGY_TEXT = """MAX over the baseline at batch 32, estimated: DRAM energy saved in a mean batch of the paper's 90
-epochs. *Ideal*: a GP batch moves the bytes of a forward pass alone. *Streamed*: with `predictions` = `stream`. A number
-alone is `predictor_every`; an empty cell was not measured."""
+epochs. *Ideal*: a GP batch moves the bytes of a forward pass alone. *Streamed*: with `predictions` = `stream`. A column
+with a number is `predictor_every` of it; an empty cell wasn't measured."""
 SPEED_TEXT = "Speed-ups over the baseline:"
 ACCURACY_TEXT = """Test accuracy in percent, and differences to ADA-GP without these options in points, with 95 %
 intervals, by the protocol of [accuracy.md](accuracy.md). An asterisk marks a clear difference; a regime is a family.

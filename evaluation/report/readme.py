@@ -67,14 +67,14 @@ def _mutants(found: Mapping[str, Any], prefix: str) -> str:
 
 
 @cache
-def formal_jobs() -> int:
-    """Number of formal jobs that the checkout has, with or without a recorded outcome."""
-    code = "from formal.properties import JOBS; print(len(JOBS))"
+def formal_jobs() -> list[str]:
+    """Formal jobs that the checkout has, with or without a recorded outcome."""
+    code = "from formal.properties import JOBS; print(*JOBS)"
     path = os.pathsep.join(str(PATH.parent / folder) for folder in ("tb", "tb/support"))
     found = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
-    return int(found.stdout)
+    return found.stdout.split()
 
 
 def proofs(folder: Path, now: Any) -> str:
@@ -89,12 +89,18 @@ def proofs(folder: Path, now: Any) -> str:
     )  # fmt: skip
     ages = sorted({figures.age(origins[name], now) for name in cases})
     switched = origins.get("mutation_switched")
+    jobs = formal_jobs()
+    outcomes = [
+        result["outcome"] for name, job in details["formal"]["details"].items() if name in jobs
+        for result in job["results"] if result["kind"] == "assert"
+    ]  # fmt: skip
+    known = sum(name in jobs for name in details["formal"]["details"])
     ages_of_switched = figures.age(switched, now) if switched else "-"
     rows = [
         ("random networks and commands, faults, resets", "`bench_robustness`",
          f"{sum(found[name] for name in cases):,} cases, {failures:,} failures", "; ".join(ages)),
-        ("formal proofs", "`formal`", f"{found['formal_proved']:,} of {found['formal_properties']:,} properties of"
-         f" {len(details['formal']['details'])} of {formal_jobs()} jobs", figures.age(origins["formal"], now)),
+        ("formal proofs", "`formal`", f"{outcomes.count('proved'):,} of {len(outcomes):,} properties"
+         f" of {known} of {len(jobs)} jobs", figures.age(origins["formal"], now)),
         ("mutants of the baseline", "`mutate`", _mutants(found, ""), figures.age(origins["mutation"], now)),
         ("mutants of the predicting designs", "`mutate -- --predicting`", _mutants(found, "predicting_"),
          figures.age(origins["mutation_predicting"], now)),

@@ -68,6 +68,12 @@ class Predictor(GradientSource):
         self.steps = PredictorSteps(batch, self.shapes, self.true.number, self.true.count)
         # Random signs are counted from a command's first weight.
         self.stream = Stream(self.steps, config) if config.streams and kind == "predicted" else None
+        least = min(self.layers, key=lambda layer: layer.filter_elements)
+        if self.stream and least.filter_elements < config.update_lanes:  # several filters would end in a cycle
+            raise LoweringError(
+                f"predictions can't be streamed: {least.name} has {least.filter_elements} weights in a filter, fewer"
+                f" than update_lanes = {config.update_lanes}; predictions = 'spill' can"
+            )
 
     def _why_not(self, layer: Layer) -> str:
         """The reason why the layer isn't predicted, mostly a limit that it exceeds; empty if it is."""

@@ -28,7 +28,7 @@ LINKED = "link_bytes"
 
 
 _SLOW = 1e-4
-"""The rate at which cycles are measured, which don't depend on it: a run that diverges would be stopped."""
+"""The learning rate at which cycles are measured. They don't depend on it, and a low one keeps a run from diverging."""
 
 
 def busy_of(place: int) -> str:

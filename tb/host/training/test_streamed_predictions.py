@@ -5,10 +5,13 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from adagp.host.compiler.lowering import LoweringError
 from adagp.host.devices.golden import GoldenDevice
 from adagp.host.devices.simulated import SimDevice
+from adagp.host.training.network import Network
 from adagp.spec.commands import Opcode, Phase
 from adagp.spec.config import SLICES
+from adagp.spec.presets import preset
 from random_programs import DESIGNS, MEMORY
 from scheduled_runs import HashedRun
 from torch import nn
@@ -69,3 +72,14 @@ def test_hardware_equals_golden():
     _, hashes = trained(device)
     device.close()
     assert hashes == on_golden(STREAMED)[1]
+
+
+def test_filters_that_end_in_one_cycle_are_refused():
+    """Where the update takes more weights in a cycle than a filter has."""
+    config = replace(preset("paper"), variant="max", streamed_predictions=True, update_lanes=8)
+    module = nn.Sequential(nn.Conv2d(3, 16, 1), nn.Flatten(), nn.Linear(256, 4))
+    with pytest.raises(
+        LoweringError, match=r"0\.Conv2d has 4 weights in a filter, fewer than update_lanes = 8; .*'spill'"
+    ):
+        Network(module, (3, 4, 4), 2, config, source="predicted")
+    Network(module, (3, 4, 4), 2, replace(config, streamed_predictions=False), source="predicted")
