@@ -17,6 +17,7 @@ PREDICTED = {
     "two lanes": replace(LOW, update_lanes=2, max_burst_beats=16),
     "four lanes": replace(LOW, update_lanes=4, port_width=128, update_cycles=3),
     "eight lanes": replace(LOW, update_lanes=8, port_width=256),
+    "streamed": replace(LOW, variant="max", streamed_predictions=True, update_lanes=4, port_width=128, update_cycles=3),
 }
 KINDS = {
     "given": {}, "zero": {"zero": 1}, "quality": {"quality": 1}, "nothing": {"zero": 1, "quality": 1},
@@ -45,6 +46,8 @@ class PredictedBench(UpdateBench):
              "scale_id": rng.randrange(1, self.config.n_tensors), "scale": rng.randint(-30, 30),
              **KINDS[kind], **fields}
         )  # fmt: skip
+        if self.config.streams:
+            t["filter"] = 0 if kind == "adam" else rng.choice((0, *range(self.config.update_lanes, 12)))
         t["ed_next"] = t["ed"] + rng.randint(-2, 2)
         t["more"] = [{"mantissa": rng.getrandbits(16), "exponent": -16} for _ in range(3)]
         if kind == "adam":
@@ -75,6 +78,8 @@ class PredictedBench(UpdateBench):
         """Results; the rest is added to what is expected."""
         count = t["count"]
         g = np.zeros(count, np.int64) if t.get("zero") else self.read(t["a_addr"], count, 2)
+        if t.get("filter"):
+            g[t["filter"] - 1 :: t["filter"]] = unpredicted(16)
         hi, lo = self.read(t["b_addr"], count, 2), self.read(t["c_addr"], count, 2)
         v = self.read(t["out_addr"], count, 4)
         run = self._adam if t.get("adam") else self._sgd

@@ -17,7 +17,7 @@ def without_tops(results):
 
 
 @pytest.mark.parametrize("name", [
-    "tiny", "four lanes", pytest.param("eight lanes", marks=pytest.mark.slow),  # more of the same
+    "tiny", "four lanes", "streamed", pytest.param("eight lanes", marks=pytest.mark.slow),  # more of the same
 ])  # fmt: skip
 def test_random_commands(name):
     config = PREDICTED[name]
