@@ -32,7 +32,7 @@ from .plan import PipelineFailure, Plan
 from .ranks import Rank
 from .steps import PipelineError
 
-__all__ = ["Meeting", "Torchrun", "differences", "introduction", "take_part", "unreachable"]
+__all__ = ["Meeting", "Torchrun", "differences", "introduction", "refusal", "take_part", "unreachable"]
 
 PATIENCE = timedelta(hours=12)
 """Patience of gloo with a machine that has stopped without closing its connections; no batch takes longer."""
@@ -139,12 +139,10 @@ class Torchrun:
         if (ended := self._orders.awaited(_READY)) is not None:
             raise PipelineFailure(f"rank {ended} of the pipeline didn't start")
         mine = json.loads(json.dumps(introduction(job.settings, job.plan, job.device)))
-        for rank in range(meeting.size):
-            theirs = json.loads(meeting.store.get(_READY.format(rank=rank))) if rank else mine
-            if differing := theirs.get("unreachable") or differences(mine, theirs):
-                told = f"rank {rank} of the pipeline {differing}"
-                meeting.store.set(_ANSWER, json.dumps({"refused": told}))
-                raise PipelineError(told)
+        others = (json.loads(meeting.store.get(_READY.format(rank=rank))) for rank in range(1, meeting.size))
+        if told := refusal([mine, *others]):
+            meeting.store.set(_ANSWER, json.dumps({"refused": told}))
+            raise PipelineError(told)
         meeting.store.set(_ANSWER, json.dumps({"job": job.to_dict()}))
 
     def order(self, name: str, *arguments: Any) -> Sequence[Any]:
@@ -192,8 +190,20 @@ def introduction(settings: TrainSettings, plan: Plan, device: str) -> dict:
     """The facts that a process tells the first one of itself."""
     return {
         "sources": pipeline_sources(), "settings": settings.to_dict(), "plan": asdict(plan), "device": device,
-        "unreachable": unreachable(),
+        "host": socket.gethostname(), "unreachable": unreachable(),
     }  # fmt: skip
+
+
+def refusal(introductions: Sequence[dict]) -> str:
+    """The first process that can't take part, and why; empty if there is none. ``introductions``: by rank.
+
+    Processes of one machine reach each other at any address.
+    """
+    apart = len({each.get("host") for each in introductions}) > 1
+    for rank, theirs in enumerate(introductions):
+        if told := (apart and theirs.get("unreachable")) or differences(introductions[0], theirs):
+            return f"rank {rank} of the pipeline {told}"
+    return ""
 
 
 def unreachable() -> str:
@@ -201,8 +211,7 @@ def unreachable() -> str:
 
     gloo takes the address that the machine's name has, unless it is told an interface.
     """
-    alone = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
-    if alone or "LOCAL_WORLD_SIZE" not in os.environ or os.environ.get("GLOO_SOCKET_IFNAME"):
+    if os.environ.get("GLOO_SOCKET_IFNAME"):
         return ""
     name = socket.gethostname()
     try:

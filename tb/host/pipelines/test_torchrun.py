@@ -38,13 +38,12 @@ def test_a_process_that_says_nothing_is_the_reason(monkeypatch):
     assert second.ended(1) and second.why("a connection is closed") == "a connection is closed"
 
 
-@pytest.mark.parametrize(("local", "interface", "addresses", "told"), [
-    ("1", "", ["127.0.1.1"], "has 127.0.1.1, where others can't reach it: set GLOO_SOCKET_IFNAME"),
-    ("1", "", [], "has no address, where others"), ("1", "", ["10.0.0.2"], ""), ("1", "eth0", ["127.0.1.1"], ""),
-    ("2", "", ["127.0.1.1"], ""),
+@pytest.mark.parametrize(("interface", "addresses", "told"), [
+    ("", ["127.0.1.1"], "has 127.0.1.1, where others can't reach it: set GLOO_SOCKET_IFNAME"),
+    ("", [], "has no address, where others"), ("", ["10.0.0.2"], ""), ("eth0", ["127.0.1.1"], ""),
 ])  # fmt: skip
-def test_a_machine_that_others_cant_reach_is_told(monkeypatch, local, interface, addresses, told):
-    """The second process is on another machine; without an address its name isn't known."""
+def test_a_machine_that_others_cant_reach_is_told(monkeypatch, interface, addresses, told):
+    """Without an address its name isn't known."""
 
     def known(name, port):
         if not addresses:
@@ -52,7 +51,16 @@ def test_a_machine_that_others_cant_reach_is_told(monkeypatch, local, interface,
         return [(None, None, None, "", (each, 0)) for each in addresses]
 
     monkeypatch.setattr(torchrun.socket, "getaddrinfo", known)
-    for variable, value in {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local, "GLOO_SOCKET_IFNAME": interface}.items():
-        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", interface)
     found = torchrun.unreachable()
     assert told in found and bool(told) == bool(found)
+
+
+def test_a_process_is_refused_by_the_first_one(monkeypatch):
+    """For an address that matters between machines alone, the first process' own too, and for other code."""
+    monkeypatch.setattr(torchrun, "differences", lambda mine, theirs: theirs["sources"][len(mine["sources"]) :])
+    here, there = ({"host": host, "unreachable": "", "sources": "x"} for host in ("a", "b"))
+    lost = here | {"unreachable": "can't be reached"}
+    assert torchrun.refusal([here, there]) == torchrun.refusal([lost, lost]) == ""
+    assert torchrun.refusal([lost, there]) == "rank 0 of the pipeline can't be reached"
+    assert torchrun.refusal([here, here | {"sources": "xhas others"}]) == "rank 1 of the pipeline has others"
