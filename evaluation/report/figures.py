@@ -115,7 +115,7 @@ def age(origin: dict, now: Mapping[str, str], flow: str | None = None) -> str:
     """
     for name, known in origin.get("code", {}).items():
         if known != now[name]:
-            return f"Of an earlier {name}" if name == "library" else f"Of earlier {name}"
+            return f"Of an earlier {name}" if name in ("library", "link") else f"Of earlier {name}"
     hardware = hardware_of(origin["config"], now) if "config" in origin else None
     if origin.get("hardware") != hardware or hardware == "":
         return "Of earlier hardware"

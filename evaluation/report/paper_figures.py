@@ -212,7 +212,8 @@ def duration(results: Mapping) -> str:
     )
     return fill(
         f"A row takes {average:.0f} seconds of a core in the mean of {n} whose time was taken, {most:.0f} at most. All"
-        f" {every} rows take about {minutes} minutes on two cores, by the mean of those of each data set.", 120,
+        f" {every} rows take about {minutes} minutes on two cores, extrapolated by the mean of each data"
+        " set's timed rows.", 120,
     )  # fmt: skip
 
 

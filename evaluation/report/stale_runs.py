@@ -16,7 +16,7 @@ MOST, HYBRIDS = 1.8, (1.24, 1.26, 1.28, 1.29)
 """Speed-ups of the paper that proposes the registers, on two GPUs: at most (its abstract), and of its four ResNets if
 half of the training is pipelined."""
 _HEAD = ("schedule", "a batch", "idle", "speed-up over one device", "links", "equal stages", "long batches",
-         "hybrid", "hybrid, by formula")  # fmt: skip
+         "hybrid, computed", "from one device")  # fmt: skip
 _MEMORY = ("schedule", "stage", "updates missed", "micro-batches held", "activations", "weights",
            "PipeDream's old weights", "all memory of the device")  # fmt: skip
 
@@ -54,8 +54,8 @@ def _about(one: float) -> str:
         f" own, and the pipeline runs empty after it. One device with as many updates takes {_cycles(one)} cycles."
         f" Links take {LINK.latency:g} cycles and carry {LINK.bytes_per_cycle:g} bytes a cycle; equal stages are laid"
         " out as above. In long batches fill and drain count for nothing. A hybrid has half of its batches without"
-        " stale weights: each micro-batch passes all stages alone there. The formula has 2 / (1 + 1 / s) for a"
-        " speed-up s, as if that half ran on one device."
+        " stale weights: each micro-batch passes all stages alone there, which is timed too. *From one device* is"
+        " 2 / (1 + 1 / s) for a speed-up s, as if that half ran on one device."
     )
 
 
@@ -64,8 +64,9 @@ def _words(found: Mapping[str, float]) -> str:
     return (
         f"The paper that proposes the registers has {MOST:g} at most on two GPUs, and {hybrids} for four"
         f" hybrids. Here {DEVICES} devices give {found['speedup_paired']:.2f} and a hybrid of"
-        f" {found['hybrid_paired']:.2f}. With updates after each micro-batch, a pipeline without stale weights is as"
-        " slow as one device. Schedules with a flush avoid that by an update once a batch."
+        f" {found['hybrid_paired']:.2f}, computed from the two times. With updates after each micro-batch, a"
+        " pipeline without stale weights is as slow as one device. Schedules with a flush avoid that by"
+        " an update once a batch."
     )
 
 

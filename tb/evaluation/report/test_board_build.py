@@ -56,7 +56,7 @@ def test_a_section_is_written_anew(measured):
         "| `init_clk` | 25.0 | 20.0 |",
     ):  # fmt: skip
         assert text.count(f"\n{row}\n") == 1, row
-    assert "nextpnr-ecp5 0.9" in text and figures.named(text) == AA and "<summary>Of earlier link, by <code>" in text
+    assert "nextpnr-ecp5 0.9" in text and figures.named(text) == AA and "<summary>Of an earlier link, by <code>" in text
     assert board_build.document(text, AA, measured) == text
 
 
