@@ -81,6 +81,13 @@ class Banks(wiring.Component):
 class _Reader(wiring.Component):
     """A read port's part of the pipeline: lane addresses to banks before the memories, data to lanes after them.
 
+    Parameters
+    ----------
+    consecutive
+        lanes read consecutive operands: only lane 0's address counts
+    banked
+        the port's data come in the order of banks
+
     Members
     -------
     port : In(PadRead(config, depth))
@@ -91,13 +98,6 @@ class _Reader(wiring.Component):
         words of the banks, in that cycle
     data : In
         words of all halves, in the enabled cycle after; registered first, as memory blocks take most of a cycle
-
-    Parameters
-    ----------
-    consecutive
-        lanes read consecutive operands: only lane 0's address counts
-    banked
-        the port's data come in the order of banks
     """
 
     def __init__(self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False):

@@ -95,7 +95,7 @@ def test_difference_and_what_of_it_is_shown():
 
 def test_parts_packages_speeds():
     assert ECP5.part() is ECP5.part("85k") is ECP5.part("LFE5U-85F")
-    with pytest.raises(TargetError, match=r"^ecp5 has no part '12k'; there are: 85k, 45k, 25k$"):
+    with pytest.raises(TargetError, match=r"^ecp5 has no part '12k'; there are: 85k, um5g-85k, 45k, 25k$"):
         ECP5.part("12k")
     assert ECP5.choose(ECP5.part("25k"), None, None) == ("CABGA381", "6")
     assert ECP5.choose(ECP5.part("25k"), "CABGA256", "8") == ("CABGA256", "8")
@@ -140,15 +140,17 @@ def test_each_cell_counts_where_it_should(name):
     cells = {
         "ecp5": {"LUT4": 3, "CCU2C": 2, "TRELLIS_DPR16X4": 1, "PDPW16KD": 1},
         "xilinx": {"LUT1": 1, "LUT6": 2, "RAM32M": 1, "SRL16E": 1, "FDSE": 3, "RAMB18E1": 1, "BUFG": 1},
+        "artix7": {"LUT6": 2, "INV": 1, "FDRE": 3, "RAMB36E1": 1, "IBUF": 3, "BUFG": 1},
         "ice40": {"SB_LUT4": 5, "SB_DFFESR": 2, "SB_RAM40_4KNW": 1, "SB_GB": 1},
     }[name]  # fmt: skip
     expected = {
         "ecp5": {"lut": 13, "lut4": 3, "ccu2c": 2, "dpr16x4": 1, "ebr": 1},
         "xilinx": {"lut": 8, "lutram": 5, "ff": 3, "ramb18": 1, "bram18": 1},
+        "artix7": {"lut": 3, "ff": 3, "ramb36": 1, "bram18": 2, "pad": 4},
         "ice40": {"lut": 5, "ff": 2, "ebr": 1},
     }[name]  # fmt: skip
     assert {resource: number for resource, number in target.resources(cells).items() if number} == expected
-    assert target.uncounted(cells) == {"ecp5": [], "xilinx": ["BUFG"], "ice40": ["SB_GB"]}[name]
+    assert target.uncounted(cells) == {"ecp5": [], "xilinx": ["BUFG"], "artix7": [], "ice40": ["SB_GB"]}[name]
 
 
 def test_blocks():
