@@ -75,7 +75,7 @@ def test_hardware_equals_golden():
 
 
 def test_filters_that_end_in_one_cycle_are_refused():
-    """Where the update takes more weights in a cycle than a filter has."""
+    """An update that takes more weights in a cycle than a filter has would meet several ends at once."""
     config = replace(preset("paper"), variant="max", streamed_predictions=True, update_lanes=8)
     module = nn.Sequential(nn.Conv2d(3, 16, 1), nn.Flatten(), nn.Linear(256, 4))
     with pytest.raises(
