@@ -230,7 +230,7 @@ def _kept(batch: Batch) -> dict:
 def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> dict:
     """The row of a batch, as two batches of other sizes have it: their numbers grow by as much with each image.
 
-    Raises ValueError for a number below zero, which no batch has.
+    Raises PlanError for a number below zero, which no batch has.
     """
     one, two = rows
 
@@ -242,7 +242,7 @@ def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> d
         if isinstance(a, str):
             return b
         if (number := round(a + (b - a) * (batch - sizes[0]) / (sizes[1] - sizes[0]))) < 0:
-            raise ValueError(f"{a} at batch {sizes[0]} and {b} at {sizes[1]} would be {number} at {batch}")
+            raise PlanError(f"{a} at batch {sizes[0]} and {b} at {sizes[1]} would be {number} at {batch}")
         return number
 
     return {**two, **{name: grown(one[name], two[name]) for name in ("useful_macs", "designs")}}

@@ -49,6 +49,8 @@ def test_the_mix_by_hand():
 
 def test_a_batch_grows_by_what_its_images_add():
     assert paper_batches.extrapolated([row(8), row(16)], (8, 16), 32) == row(32)
+    with pytest.raises(paper_batches.PlanError, match=r" would be -\d+ at 32$"):
+        paper_batches.extrapolated([row(16), row(8)], (8, 16), 32)
 
 
 def test_kinds_of_traffic():
