@@ -4,8 +4,8 @@
 The steps and their order are those of a run on the simulated RTL, and each counts as the paper counts it.
 
 All else is of ``vgg-small`` on 16x16 images, or of VGG13 on 32x32 images (names begin with ``vgg13_``, of one device
-alone with ``vgg13_alone_``), in cycles of the simulated RTL. ``cycles_bp_*``: a batch on the baseline design,
-``ada_*``: on the design with a predictor.
+alone with ``vgg13_alone_``, in batches of 16 images with ``vgg13_batch16_``), in cycles of the simulated RTL.
+``cycles_bp_*``: a batch on the baseline design, ``ada_*``: on the design with a predictor.
 ``speedup_*``: a pipeline without predictions over one device of the baseline design with the same micro-batches.
 ``gain_*``: ADA-GP over the same schedule without it, in the paper's phases of 90 epochs; ``total_*``: over one device
 without it. Names that end in ``_link`` are with messages that take time, those in ``_balanced`` with each kind of step
@@ -88,6 +88,10 @@ CASES = {
     ),
     "vgg13-one-device": Case(
         TrainSettings(model="vgg13", preset="paper", batch=8, micro_batches=4, seed=1), (3, 32, 32), "vgg13_alone_", (),
+    ),
+    "vgg13-batch16": Case(
+        TrainSettings(model="vgg13", preset="paper", batch=16, micro_batches=4, seed=1), (3, 32, 32), "vgg13_batch16_",
+        ("1f1b",),
     ),
 }  # fmt: skip
 """Parts of the results. Steps are counted in the first one."""
