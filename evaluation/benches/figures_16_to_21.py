@@ -2,18 +2,15 @@
 
 Each of the fifteen networks is compiled for the four designs of preset ``paper`` with all that the switches build and
 4 GiB of memory, and the estimator runs a batch of each phase: thirteen CNNs in the forms for CIFAR and ImageNet (there
-Inception at 299 pixels), the Transformer on sentences as long as Multi30k's, YOLO-v3 on images of 416. A batch that
-isn't estimated itself, as it takes too long or doesn't fit in memory, is extrapolated from two smaller ones: each more
-image adds what those between them add. ``of`` names them. How near that is for bytes hasn't been measured. Time grows
-less evenly, as an update is done beside the layers of a large batch alone; so batches above 32 have no figures of it.
+Inception at 299 pixels), the Transformer on sentences as long as Multi30k's, YOLO-v3 on images of 416. A batch whose
+program doesn't fit in memory is halved until it does, and is told with the batches of that size.
 
 ``speedup_*``: over the baseline in the paper's 90 epochs; ``limit_*``: of a prediction that costs nothing;
 ``dram_energy_saving_*``: of a mean batch; ``ideal_saving_*``: if a GP batch moved the bytes of a forward pass alone.
 ``mean``, ``most``: over the networks of a data set. Neither time nor traffic of operators that the host computes is in
 them: ``islands`` names these. ``*_useful_utilisation``: without products of padding's zeros, which ``*_utilisation``
-counts. ``*_error_worst``: by what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``), or if a
-batch is extrapolated. ``minutes_on_two_cores``: time of a core that all rows take, by the mean of those of their
-data set whose time was taken, over two.
+counts. ``known_error_worst``: by what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``).
+``minutes_on_two_cores``: time of a core that all rows take, by the mean of those of their data set, over two.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
 """
@@ -35,7 +32,6 @@ from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.compiler.dataflow import DATAFLOWS, MODELLED
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.mapping import MappingError
-from ...host.compiler.memory_plan import PlanError
 from ...host.console import at_least_one, writable
 from ...spec.config import VARIANTS
 from ...spec.presets import preset
@@ -47,7 +43,6 @@ from ..instruments.paper_batches import (
     Rows,
     errors,
     estimate,
-    extrapolated,
     figures_of,
     sources,
 )  # fmt: skip
@@ -59,14 +54,11 @@ __all__ = ["ERRORS", "TIME", "figures", "main"]
 COMMAND = "python -m adagp.evaluation.benches.figures_16_to_21"
 WORK = Path("build/figures_16_to_21")
 PRESET, SEED = "paper", 1
-BATCH, FURTHER = 32, {128: (8, 32)}
-"""The batch that is estimated, and those that are extrapolated, from two others."""
+BATCHES = (32, 128)
 ERRORS, TIME = "errors", "time"
-"""Parts of the results that say what short ways of estimating change, and how long estimates take."""
-TIMED = ("backward_to_forward", "limit", "baseline_useful_utilisation", "baseline_utilisation")
-"""Figures that need a batch's time, of which means are taken."""
-FALLBACK = [(8, 16), (4, 8), (2, 4), (1, 2)]
-"""Batches from which one that doesn't fit in memory is extrapolated: the first two that fit."""
+"""Parts of the results that say what leaving out changes, and how long estimates take."""
+MEANS = ("backward_to_forward", "limit", "baseline_useful_utilisation", "baseline_utilisation", "ideal_saving")
+"""Figures that all designs share, of which means are taken."""
 
 
 @dataclass(frozen=True)
@@ -96,43 +88,33 @@ def kept(case: Case, batch: int) -> dict | None:
     return row
 
 
-def row_of(job: Job) -> dict | str:
-    """A job's row: estimated, or extrapolated from two that are; or why the machine can't run the network."""
+def row_of(job: Job) -> tuple[Job, dict | str]:
+    """The row of a job, or of the largest half of its batch that fits in memory; or why the machine can't run it."""
+    batch = job.batch
     try:
-        return _row_of(job)
-    except (LoweringError, MappingError, PlanError) as error:
-        return str(error)
+        while batch:
+            if (row := kept(job.case, batch)) is not None:
+                return Job(job.case, batch), row
+            batch //= 2
+    except (LoweringError, MappingError) as error:
+        return Job(job.case, batch), str(error)
+    return job, "doesn't fit in memory at any batch"
 
 
-def _rows_of(jobs: list[Job]) -> list[dict | str]:
+def _rows_of(jobs: list[Job]) -> list[tuple[Job, dict | str]]:
     return [row_of(job) for job in jobs]
-
-
-def _row_of(job: Job) -> dict:
-    case, batch = job.case, job.batch
-    if batch not in FURTHER and (row := kept(case, batch)) is not None:
-        return {**row, "of": [batch]}
-    for pair in ([FURTHER[batch]] if batch in FURTHER else []) + FALLBACK:
-        rows = [row for each in pair if (row := kept(case, each)) is not None]
-        if len(rows) == 2:
-            row = {**extrapolated(rows, pair, batch), "of": list(pair)}
-            alone = [one.get("cpu_seconds", 0.0) for one, each in zip(rows, pair, strict=True) if each != BATCH]
-            return row | {"cpu_seconds": round(sum(alone), 1)} if all(alone) else row
-    raise PlanError("doesn't fit in memory at any batch")
 
 
 def figures(rows: Mapping[str, Rows], part: str) -> dict[str, float | int]:
     """Means and maxima of a part's rows by network."""
-    each = {name: figures_of(row) for name, row in rows.items()}
-    found: dict[str, float | int] = {f"networks_{part}": len(rows)}
-    timed = int(part.rpartition("_")[2]) not in FURTHER  # as time doesn't grow evenly, unlike bytes
-    for what in (*TIMED * timed, "ideal_saving"):
-        found[f"{what}_mean_{part}"] = round(mean(one[what] for one in each.values()), 4)
-    if timed:
-        found[f"limit_most_{part}"] = max(round(one["limit"], 4) for one in each.values())
-    for what in (*("speedup",) * timed, "dram_energy_saving"):
+    each = [figures_of(row) for row in rows.values()]
+    found: dict[str, float | int] = {f"networks_{part}": len(each)}
+    for what in MEANS:
+        found[f"{what}_mean_{part}"] = round(mean(one[what] for one in each), 4)
+    found[f"limit_most_{part}"] = round(max(one["limit"] for one in each), 4)
+    for what in ("speedup", "dram_energy_saving"):
         for variant in VARIANTS[1:]:
-            values = [one[f"{what}_{variant}"] for one in each.values()]
+            values = [one[f"{what}_{variant}"] for one in each]
             found[f"{what}_mean_{part}_{variant}"] = round(mean(values), 4)
             found[f"{what}_most_{part}_{variant}"] = round(max(values), 4)
     return found
@@ -142,14 +124,14 @@ def figures(rows: Mapping[str, Rows], part: str) -> dict[str, float | int]:
 def _done(jobs: list[Job], processes: int) -> Iterator[Iterator[tuple[Job, dict | str]]]:
     """Rows as they are done, in this process if it is to be one."""
     if processes == 1:
-        yield ((job, row_of(job)) for job in jobs)
+        yield (row_of(job) for job in jobs)
         return
     groups: dict[tuple[str, str], list[Job]] = {}  # of rows that share a network's graph and commands
     for job in jobs:
         groups.setdefault((job.case.data, job.case.model), []).append(job)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        coming = {pool.submit(_rows_of, group): group for group in groups.values()}
-        yield (pair for each in as_completed(coming) for pair in zip(coming[each], each.result(), strict=True))
+        coming = [pool.submit(_rows_of, group) for group in groups.values()]
+        yield (pair for each in as_completed(coming) for pair in each.result())
 
 
 def _jobs(models: Iterable[str], data: Iterable[str], dataflows: Iterable[str], batches: Iterable[int]) -> list[Job]:
@@ -171,14 +153,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     add("--data", choices=tuple(DATA), default=tuple(DATA), help="(default: all)")
     dataflows = (*DATAFLOWS, *MODELLED)
     add("--dataflows", choices=dataflows, default=dataflows, help="(default: all; rs: a model, no RTL)")
-    add("--batches", choices=(BATCH, *FURTHER), type=int, default=(BATCH, *FURTHER), help="(default: all)")
+    add("--batches", type=at_least_one, default=BATCHES, metavar="N", help=f"(default: {' '.join(map(str, BATCHES))})")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "figures_16_to_21.json", metavar="PATH")
-    parser.add_argument("--errors", action="store_true", help="only say what leaving out and extrapolating change")
+    parser.add_argument("--errors", action="store_true", help="only say what leaving out changes")
     given = parser.parse_args(None if arguments is None else list(arguments))
     jobs = _jobs(given.models, given.data, given.dataflows, given.batches)
     if given.errors:
-        _errors(Path(given.json), [job.case for job in jobs if job.batch == BATCH])
+        _errors(Path(given.json), jobs)
         return
     rows: dict[str, dict[str, dict]] = {}
     mistakes = []
@@ -191,9 +173,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
                 mistakes.append(f"{name}: {row}")
                 continue
             found = figures_of(row)
-            time_of = f"MAX {found['speedup_max']:.3f} of {found['limit']:.3f}, " * (job.batch not in FURTHER)
+            time_of = f"MAX {found['speedup_max']:.3f} of {found['limit']:.3f}"
             saved = f"{100 * found['dram_energy_saving_max']:.1f} % of {100 * found['ideal_saving']:.1f} %"
-            progress.console.print(f"{name}: {time_of}{saved} of the energy saved")
+            progress.console.print(f"{name}: {time_of}, {saved} of the energy saved")
             part = rows.setdefault(job.part, {})
             part[job.case.model] = row
             _merge(Path(given.json), job.part, part)
@@ -201,14 +183,15 @@ def main(arguments: Iterable[str] | None = None) -> None:
         raise SystemExit("\n".join(mistakes))
 
 
-def _errors(path: Path, cases: list[Case]) -> None:
-    """Measure what the short ways of estimating change, and put the worst into the results."""
+def _errors(path: Path, jobs: list[Job]) -> None:
+    """Measure what leaving out changes, and put the worst into the results."""
     source, rows = commit(), {}
     with bars() as progress:
-        for case in progress.track(cases, description="networks"):
-            rows[f"{case.model} {case.data} {case.dataflow}"] = found = errors(case, BATCH, PRESET, SEED)
-            progress.console.print(f"{case.model} on {case.data}, {case.dataflow}: {found}")
-    worst = {f"{name}_error_worst": max(row[name] for row in rows.values()) for name in ("known", "extrapolated")}
+        for job in progress.track(jobs, description="networks"):
+            name = f"{job.case.model} on {job.case.data}, {job.case.dataflow}, batch {job.batch}"
+            rows[name] = found = errors(job.case, job.batch, PRESET, SEED)
+            progress.console.print(f"{name}: {found}")
+    worst = {"known_error_worst": max(row["known"] for row in rows.values())}
     merge_results(path, ERRORS, worst, rows, provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED))
 
 
@@ -232,7 +215,7 @@ def _time(path: Path, origin: dict) -> None:
             seconds.setdefault(part.split("_")[0], []).extend(taken)
     if not (every := [one for taken in seconds.values() for one in taken]):
         return
-    jobs = _jobs(NETWORKS, DATA, (*DATAFLOWS, *MODELLED), (BATCH, *FURTHER))
+    jobs = _jobs(NETWORKS, DATA, (*DATAFLOWS, *MODELLED), BATCHES)
     found = {
         "rows_timed": len(every), "cpu_seconds_mean": round(mean(every), 1), "cpu_seconds_most": max(every),
         "rows_all": len(jobs),

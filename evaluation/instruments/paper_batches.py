@@ -29,8 +29,7 @@ from .variants import shares
 
 __all__ = [
     "DATA", "KEPT", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "deciding", "design", "errors", "estimate",
-    "extrapolated", "figures_of", "kind_of", "picojoules", "saving",
-    "sources",
+    "figures_of", "kind_of", "picojoules", "saving", "sources",
 ]  # fmt: skip
 
 
@@ -192,21 +191,15 @@ def saving(case: Case, batch: int, size: str, seed: int, every: int) -> tuple[di
 
 
 def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
-    """By how much the cycles of MAX's batches differ at most if what repeats isn't left out, or if extrapolated.
+    """By what part the cycles of MAX's batches differ at most if what repeats isn't left out, as ``known``.
 
-    ``known``: as a part of the cycles; ``extrapolated``: those of a batch from one of a quarter and one of half of it.
+    Raises PlanError for a program that doesn't fit in memory.
     """
     network = _network(case, batch, design(size, VARIANTS[-1]), size, seed)
-    whole = _estimated(case, network)
-    less = [estimate(case, each, size, seed) for each in (batch, batch // 4, batch // 2)]
-    brief, *pair = (row for row in less if row is not None)
-    grown = extrapolated(pair, (batch // 4, batch // 2), batch)
-
-    def worst(row: Mapping) -> float:
-        ours = row["designs"][VARIANTS[-1]]
-        return round(max(abs(ours[name]["cycles"] / one.cycles - 1) for name, one in whole.items()), 6)
-
-    return {"known": worst(brief), "extrapolated": worst(grown)}
+    row = estimate(case, batch, size, seed)
+    assert row is not None
+    brief, whole = row["designs"][VARIANTS[-1]], _estimated(case, network)
+    return {"known": round(max(abs(brief[name]["cycles"] / one.cycles - 1) for name, one in whole.items()), 6)}
 
 
 def kind_of(name: str) -> str:
@@ -225,27 +218,6 @@ def _kept(batch: Batch) -> dict:
         if way != "chip":
             kinds[kind_of(name)][way == "write"] += count
     return {**{name: batch.counters[name] for name in COUNTED}, "bytes": kinds, "busiest": batch.limited_by}
-
-
-def extrapolated(rows: Sequence[Mapping], sizes: Sequence[int], batch: int) -> dict:
-    """The row of a batch, as two batches of other sizes have it: their numbers grow by as much with each image.
-
-    Raises PlanError for a number below zero, which no batch has.
-    """
-    one, two = rows
-
-    def grown(a: Any, b: Any) -> Any:
-        if isinstance(a, dict):
-            return {name: grown(a[name], b[name]) for name in a}
-        if isinstance(a, list):
-            return [grown(x, y) for x, y in zip(a, b, strict=True)]
-        if isinstance(a, str):
-            return b
-        if (number := round(a + (b - a) * (batch - sizes[0]) / (sizes[1] - sizes[0]))) < 0:
-            raise PlanError(f"{a} at batch {sizes[0]} and {b} at {sizes[1]} would be {number} at {batch}")
-        return number
-
-    return {**two, **{name: grown(one[name], two[name]) for name in ("useful_macs", "designs")}}
 
 
 def picojoules(pair: Sequence[int]) -> float:

@@ -9,7 +9,6 @@ from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_NAMES, PHASE_TITLES
 from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
 from ..instruments.variants import shares
-from .paper_sentences import marks
 
 __all__ = ["TITLES", "energy", "plot_energy", "plot_phases", "plot_speedups"]
 
@@ -117,8 +116,7 @@ def plot_energy(found: Sequence[tuple[str, int, Rows]], path: Path) -> None:
                 axis.bar([i - 0.2, i + 0.2], heights, 0.36, bottom=below, color=f"C{n}", label=kind if not i else "")
                 below = [one + more for one, more in zip(below, heights, strict=True)]
         axis.axhline(1 - paper.DRAM_ENERGY_SAVING, color="black", linestyle="--", linewidth=1, label="the paper's mean")
-        grown = ", extrapolated†" if "†" in marks(rows.values(), batch) else ""
-        axis.set(title=f"{DATA[data].title}, batch {batch}{grown}: baseline and MAX", ylabel="DRAM energy")
+        axis.set(title=f"{DATA[data].title}, batch {batch}: baseline and MAX", ylabel="DRAM energy")
         axis.title.set_fontsize(9)
         _named(axis, [f"{name}{'*' * bool(row['islands'])}" for name, row in rows.items()])
     handles, labels = axes[0, 0].get_legend_handles_labels()

@@ -1,19 +1,16 @@
 """Sentences of the page of the paper's figures: marks, idle products, and what the paper must have assumed."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from math import isqrt
 from statistics import mean
 from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
-from ..instruments.paper_batches import DATA, NETWORKS, design, figures_of
+from ..instruments.paper_batches import DATA, NETWORKS, figures_of
 from ..instruments.variants import limit, shares
 
 __all__ = ["Part", "Rows", "assumptions", "complete", "legend", "marks", "mean_of", "percent", "zeros"]
 
-NARROW = 49
-"""Bits of the accumulator of the first rows, some of which have batch norm on the host."""
 PRODUCTS = 3.05
 """Products of a BP batch over those of its forward pass, from which on the array multiplies zeros."""
 
@@ -32,11 +29,9 @@ def mean_of(rows: Rows, what: str) -> float:
     return mean(figures_of(row)[what] for row in rows.values())
 
 
-def marks(rows: Iterable[Mapping], batch: int) -> str:
-    """* if the host computes a part of a network, † if a network's batch is extrapolated."""
-    there = list(rows)
-    hosted, grown = any(row["islands"] for row in there), any(row["of"] != [batch] for row in there)
-    return "*" * hosted + "†" * grown
+def marks(rows: Iterable[Mapping]) -> str:
+    """* if the host computes a part of a network."""
+    return "*" * any(row["islands"] for row in rows)
 
 
 def complete(rows: Rows, data: str) -> bool:
@@ -45,7 +40,7 @@ def complete(rows: Rows, data: str) -> bool:
 
 
 def legend(parts: Mapping[Part, Rows]) -> str:
-    """The marks of rows: which parts of which networks are the host's, and what is extrapolated."""
+    """The mark of rows, with the operators that are the host's, and the states of the estimator that made the rows."""
     lines, hosted = [], dict[str, dict[str, str]]()
     for (data, _, _), rows in parts.items():
         for name, row in rows.items():
@@ -54,34 +49,11 @@ def legend(parts: Mapping[Part, Rows]) -> str:
     if hosted:
         named = "; ".join(f"{operator} of {', '.join(networks)}" for operator, networks in hosted.items())
         lines.append(rf"\* Parts that the host computes, of which neither time nor traffic is counted: {named}.")
-    if "batch norm" in hosted:
-        base, side = design("paper", "baseline"), DATA["imagenet"].side
-        most = replace(base, acc_width=NARROW).max_values
-        lines.append(
-            f"Where batch norm is the host's, the row is of a design whose accumulator has {NARROW} bits. It adds up"
-            f" {most:,} values of a channel: not those of a batch of 32 in maps larger than {isqrt(most // 32)} x"
-            f" {isqrt(most // 32)}, as with images of {side} pixels those of {side} and {side // 2} are. Batch norm of"
-            f" smaller maps is counted. With {base.acc_width} bits no batch norm is the host's."
-        )
-    if any("†" in marks(rows.values(), batch) for (_, _, batch), rows in parts.items()):
-        lines.append("† The batch is extrapolated from two smaller ones.")
-    lines += _states(parts)
+    states = Counter(row["commit"] for rows in parts.values() for row in rows.values())
+    if len(states) > 1:
+        made = ", ".join(f"{commit[:7]} ({count})" for commit, count in states.items())
+        lines.append(f"Rows are of several states of the estimator, by commit with their number: {made}.")
     return "\n\n".join(fill(line, 120) for line in lines)
-
-
-def _states(parts: Mapping[Part, Rows]) -> list[str]:
-    """A sentence that says which rows are of which sources, if they aren't all of the same."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for (data, _, _), rows in parts.items():
-        for name, row in rows.items():
-            found.setdefault(row["commit"], {}).setdefault(DATA[data].title, {})[name] = ""
-    if len(found) < 2:
-        return []
-    made = (
-        f"{commit[:7]} made " + " and ".join(f"{', '.join(names)} on {title}" for title, names in sets.items())
-        for commit, sets in found.items()
-    )
-    return [f"Rows are of several states of the estimator, by commit: {'; '.join(made)}."]
 
 
 def assumptions(parts: Mapping[Part, Rows]) -> str:
@@ -102,26 +74,26 @@ def assumptions(parts: Mapping[Part, Rows]) -> str:
         f" of {percent(1 - paper.DRAM_ENERGY_SAVING / gp)} of a batch's energy, if GP moves nothing else."
     )
     largest = max(
-        ((figures_of(row)["backward_to_forward"], name, data) for (data, dataflow, batch), rows in parts.items()
-         if dataflow == "free" and batch == 32 for name, row in rows.items()), default=None,
+        ((figures_of(row)["backward_to_forward"], name, data, batch) for (data, dataflow, batch), rows in parts.items()
+         if dataflow == "free" for name, row in rows.items()), default=None,
     )  # fmt: skip
     if largest:
-        ratio, name, data = largest
+        ratio, name, data, batch = largest
         text += (
-            f" The largest ratio here is {ratio:.2f}, of {name} on {DATA[data].title}, whose limit is"
-            f" {limit(ratio, gp):.3f}."
+            f" The largest ratio here is {ratio:.2f}, of {name} on {DATA[data].title} at batch {batch}, whose"
+            f" limit is {limit(ratio, gp):.3f}."
         )
     return fill(text, 120)
 
 
 def zeros(parts: Mapping[Part, Rows]) -> str:
     """Networks whose baseline multiplies zeros in its backward pass, which makes their speed-ups too large."""
-    found = []
-    for (data, dataflow, batch), rows in parts.items():
-        for name, row in rows.items() if (dataflow, batch) == ("free", 32) else ():
+    found: dict[str, str] = {}
+    for (data, dataflow, _), rows in parts.items():
+        for name, row in rows.items() if dataflow == "free" else ():
             base = row["designs"]["baseline"]
             if (ratio := base["bp"]["macs"] / base["forward"]["macs"]) > PRODUCTS:
-                found.append(f"{name} on {DATA[data].title} ({ratio:.2f})")
+                found[f"{name} on {DATA[data].title} ({ratio:.2f})"] = ""
     if not found:
         return ""
     return fill(
