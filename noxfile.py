@@ -234,6 +234,12 @@ def bench_pipelines(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_pipeline_estimates(session: nox.Session) -> None:
+    """ADA-GP on pipelines in large batches, estimated: writes a part of results/pipelines.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.pipeline_estimates", *session.posargs)
+
+
+@nox.session
 def bench_stale_pipelines(session: nox.Session) -> None:
     """Stale weights on pipelines of four simulated devices: writes a part of results/pipelines.json."""
     session.run("python", "-m", "adagp.evaluation.benches.stale_pipelines", *session.posargs)

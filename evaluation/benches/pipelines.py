@@ -54,7 +54,7 @@ from ..instruments.results import FOLDER, merge_results
 
 __all__ = [
     "CASES", "CLASSES", "DEVICES", "IDEAL", "LINK", "MIX", "SCHEDULES", "WORK", "Case", "kept", "laid_out", "main",
-    "on_one_device", "pipelined", "steps_of",
+    "of_schedule", "on_one_device", "pipelined", "steps_of",
 ]  # fmt: skip
 
 COMMAND = "python -m adagp.evaluation.benches.pipelines"
