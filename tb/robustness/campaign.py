@@ -72,7 +72,8 @@ def configured(name: str) -> Config:
     """A configuration by its name: a preset or WIDE, then a variant, then what else it has."""
     first, *rest = name.split()
     config = WIDE if first == WIDE.name else preset(first)
-    switches = {"random_signs": "signs" in rest[1:], "depthwise": "depthwise" in rest[1:]}
+    words = {"random_signs": "signs", "depthwise": "depthwise", "streamed_predictions": "streamed"}
+    switches = {switch: word in rest[1:] for switch, word in words.items()}
     return replace(config, variant=rest[0], **switches) if rest else config
 
 

@@ -1,4 +1,8 @@
-"""Random networks with predicted gradients, by random schedules of phases: golden model and RTL to the same bits."""
+"""Random networks with predicted gradients, by random schedules of phases: golden model and RTL to the same bits.
+
+Options that spare traffic are drawn too: the predictor learns in some starts alone, GP leaves momentum as it is, and a
+design streams predictions.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +17,7 @@ from adagp.host.training.loss import softmax_cross_entropy
 from adagp.host.training.network import Network
 from adagp.spec.commands import Phase
 from adagp.spec.registers import N_PHASES, Status
-from adagp.spec.schedule import Entry, Schedule, State, following
+from adagp.spec.schedule import GP_MOMENTUM, PREDICTING, Entry, Schedule, State, following
 
 from .campaign import PREDICTING_DESIGNS, Kind, configured
 from .networks import EVALUATE, random_network
@@ -22,7 +26,7 @@ from .paired_training import REFUSALS, compared, memory_and_exponents
 
 __all__ = ["PREDICTING_NETWORKS", "PredictingNetworks"]
 
-NAMES = (*PREDICTING_DESIGNS, "tiny max signs", "tiny low signs", "ecp5 efficient", "paper max")
+NAMES = (*PREDICTING_DESIGNS, "tiny max signs", "tiny low signs", "ecp5 efficient", "paper max", "wide max streamed")
 SOURCES = ("predicted", "predicted", "predicted", "zero", "last", "mean")
 SIGNED_SOURCES = ("random", "random", "random", "predicted", "zero", "last", "mean")
 """Drawn from by designs with random signs."""
@@ -49,12 +53,15 @@ class PredictingNetworks:
         module, shape = random_network(draw)
         source = draw.choice(SIGNED_SOURCES if config.random_signs else SOURCES)
         batch = draw.choice((1, 2, 3, 5))
+        saving = {"predictor_every": draw.choice((1, 2)), "gp_momentum": draw.choice(GP_MOMENTUM)}
+        if source not in PREDICTING:
+            saving = {}
         try:
-            network = Network(module, shape, batch, config, ring_entries=max(STARTS), source=source)
+            network = Network(module, shape, batch, config, ring_entries=max(STARTS), source=source, **saving)
         except REFUSALS as error:
             return f"not built: {type(error).__name__}"
         train = partial(_train, network, module.state_dict())
-        with compared(network, draw, self.top, train, f"{source}, {module}, {shape}") as (golden, device):
+        with compared(network, draw, self.top, train, f"{source}, {saving}, {module}, {shape}") as (golden, device):
             ran_gp, (_, gate_open) = golden.counters(GP)["commands"] > 0, device.position()
         gate = "" if gate_open else ", gate shut"
         return f"equal on {name}, {source}{gate}" + ("" if ran_gp else ", without GP")
@@ -88,18 +95,19 @@ def _train(network: Network, state: dict, device: Device, seed: int) -> Iterator
     if network.config.random_signs:
         device.set_seed(int(rng.integers(1 << 32)))
     for number, batches in enumerate(STARTS):
-        _run(network, device, rng, batches, None, calibrate=number == 0)
+        learns = network.compiled.untaught is None or bool(rng.integers(2))
+        _run(network, device, rng, batches, None, calibrate=number == 0, learns=learns)
         yield _seen(network, device)
     _run(network, device, rng, 1, EVALUATE)
     yield _seen(network, device)
     yield network.snapshot(device)
 
 
-def _run(network, device, rng, batches, phase, calibrate=False):
+def _run(network, device, rng, batches, phase, calibrate=False, learns=True):
     """Batches of one start; the host meets those that want a loss."""
     for entry in range(batches):
         network.write_input(device, rng.uniform(-1, 1, (network.batch, *network.input_shape)), entry)
-    network.start(device, phase, batches=batches, calibrate=calibrate)
+    network.start(device, phase, batches=batches, calibrate=calibrate, learns=learns)
     labels = rng.integers(0, network.n_outputs, (batches, network.batch))
     met = 0
     while device.wait() & Status.HOST:

@@ -132,7 +132,7 @@ def test_random_networks():
 
 
 def test_random_networks_whose_gradients_are_predicted():
-    designs = "tiny max", "tiny low signs", "wide max"
+    designs = "tiny max", "tiny low signs", "wide max streamed"
     found = outcomes(PredictingNetworks(names=designs), "random_predicting_networks", N_PREDICTED)
     share = network_shares(found)
     assert found.total() == N_PREDICTED and share["share_with_gp"] >= 0.75
