@@ -1,15 +1,16 @@
 """ADAM commands in the update unit: one weight after the other through the only Adam lane."""
 
-from amaranth import Array, Cat, Module, Mux, Signal
+from amaranth import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ..lib.interfaces import HyperLayout, UpdateLayout
 from .adam_factors import AdamScale
-from .adam_lane import MAGNITUDE_WIDTH, AdamLane
+from .adam_lane import MAGNITUDE_WIDTH, AdamLane, FactorLayout
 from .adam_rate import RateLayout
 from .arrays import MOMENT_BYTES, GroupLayout
+from .sgd_lane import ALIGN_WIDTH
 
 __all__ = ["RateClient", "UpdateAdam"]
 
@@ -35,6 +36,13 @@ class UpdateAdam(wiring.Component):
 
     Nothing comes out that was taken before a reset.
 
+    Parameters
+    ----------
+    config : Config
+        decides how many weights a group has
+    borrows : bool
+        see :class:`.adam_lane.AdamLane`
+
     Members
     -------
     task, rate : In
@@ -51,6 +59,8 @@ class UpdateAdam(wiring.Component):
         magnitudes of weight, moment and root, else 0
     saturated : Out(1)
         one of them was cut
+    asks, aligned : Out(FactorLayout), In(signed(ALIGN_WIDTH))
+        see :class:`.adam_lane.AdamLane`; only with ``borrows``
 
     Timing
     ------
@@ -58,8 +68,8 @@ class UpdateAdam(wiring.Component):
     weight.
     """
 
-    def __init__(self, config: Config):
-        self._config = config
+    def __init__(self, config: Config, borrows: bool = False):
+        self._config, self._borrows = config, borrows
         super().__init__({
             "task": In(UpdateLayout(config)), "rate": In(RateLayout),
             "groups": In(stream.Signature(GroupLayout(config))), "s": In(stream.Signature(8 * MOMENT_BYTES)),
@@ -67,6 +77,7 @@ class UpdateAdam(wiring.Component):
             "s_valid": Out(1), "o_s": Out(8 * MOMENT_BYTES), "s_last": Out(1),
             "w_magnitude": Out(MAGNITUDE_WIDTH), "m_magnitude": Out(MAGNITUDE_WIDTH),
             "s_magnitude": Out((MAGNITUDE_WIDTH + 1) // 2), "saturated": Out(1),
+            **({"asks": Out(FactorLayout), "aligned": In(signed(ALIGN_WIDTH))} if borrows else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -74,7 +85,9 @@ class UpdateAdam(wiring.Component):
         lanes = self._config.update_lanes
         group = self.groups.p
         place = Signal(range(lanes))
-        m.submodules.lane = lane = AdamLane(self._config)
+        m.submodules.lane = lane = AdamLane(self._config, self._borrows)
+        if self._borrows:
+            m.d.comb += [self.asks.eq(lane.asks), lane.aligned.eq(self.aligned)]
         m.submodules.scale = scale = AdamScale()
         end = Signal()  # settles by a weight's second cycle, is used in its last
         m.d.sync += end.eq(~Array([*group.mask[1:], 0])[place])

@@ -12,14 +12,14 @@ from ...spec.numerics import UPDATE_GUARD_BITS
 from ..lib.block_memory import BlockMemory
 from ..lib.delay import delayed
 from ..lib.divide import Divide
-from ..lib.product import Product
+from ..lib.product import FACTOR_WIDTH, Product
 from ..lib.requantise import Requantise
 from ..lib.square_root import SquareRoot
 from .adam_factors import AdamScaleLayout, Term
 from .rounder import Rounder
-from .sgd_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, weight_halves, weight_max
+from .sgd_lane import ALIGN_LEFT, ALIGN_RIGHT, ALIGN_WIDTH, LOW_BITS, SHIFTS, weight_halves, weight_max
 
-__all__ = ["FOLD", "MAGNITUDE_WIDTH", "AdamLane", "TagLayout"]
+__all__ = ["FOLD", "MAGNITUDE_WIDTH", "AdamLane", "FactorLayout", "TagLayout"]
 
 FOLD = len(Term)
 """Cycles for which a weight has each part of the lane."""
@@ -33,6 +33,10 @@ _SUM_WIDTH = ALIGN_WIDTH + 1
 
 MAGNITUDE_WIDTH = _SUM_WIDTH - UPDATE_GUARD_BITS
 """Width of a new weight or moment before it saturates."""
+
+
+FactorLayout = data.StructLayout({"i": signed(_SECOND_WIDTH + 1), "factor": FACTOR_WIDTH, "shift": SHIFTS})
+"""A term that is multiplied and shifted: a number, its factor, and the shift of the product when that is there."""
 
 
 def TagLayout(config: Config) -> data.StructLayout:
@@ -52,6 +56,13 @@ class AdamLane(wiring.Component):
     taken (until SQUARE) or of an earlier one. Weights and first moments wait in a memory. Nothing comes out that was
     taken before a reset.
 
+    Parameters
+    ----------
+    config : Config
+        decides the operands' width
+    borrows : bool
+        multiplier and shifter are a :class:`.folded_sgd_lane.FoldedSgdLane`'s
+
     Members
     -------
     term : Out(Term)
@@ -70,6 +81,8 @@ class AdamLane(wiring.Component):
         a new weight with its first moment
     magnitude, saturated : Out
         the present result before it saturates; it was cut
+    asks, aligned : Out(FactorLayout), In(signed(ALIGN_WIDTH))
+        terms for a multiplier and a shifter outside, and what these make of them; only with ``borrows``
 
     Timing
     ------
@@ -88,8 +101,8 @@ class AdamLane(wiring.Component):
     _STEP = _from(_RATIO, Term.STEP)
     LATENCY = _STEP + _NEW
 
-    def __init__(self, config: Config):
-        self._operand_width = config.operand_width
+    def __init__(self, config: Config, borrows: bool = False):
+        self._operand_width, self._borrows = config.operand_width, borrows
         operand, low, first = signed(config.operand_width), signed(LOW_BITS), signed(_FIRST_WIDTH)
         super().__init__({
             "term": Out(Term), "scale": In(AdamScaleLayout),
@@ -99,6 +112,7 @@ class AdamLane(wiring.Component):
             "w_valid": Out(1), "w_tag": Out(TagLayout(config)),
             "o_hi": Out(operand), "o_lo": Out(low), "o_m": Out(first),
             "magnitude": Out(MAGNITUDE_WIDTH), "saturated": Out(1),
+            **({"asks": Out(FactorLayout), "aligned": In(signed(ALIGN_WIDTH))} if borrows else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -140,15 +154,21 @@ class AdamLane(wiring.Component):
         """Multiply each term by its factor and shift it."""
         square = Signal(2 * self._operand_width - 1, reset_less=True)
         m.d.sync += square.eq(self.g * self.g)
-        m.submodules.product = product = Product(signed(_SECOND_WIDTH + 1))
         values = {
             Term.M: self.m, Term.G: self.g, Term.S: self.s, Term.SQUARE: square, Term.FIRST: old, Term.W: old,
             Term.STEP: ratio,
         }  # fmt: skip
-        m.d.comb += product.i.eq(reduce(or_, (Mux(self._at(term), value, 0) for term, value in values.items())))
+        chosen = reduce(or_, (Mux(self._at(term), value, 0) for term, value in values.items()))
+        if self._borrows:
+            m.d.comb += [
+                self.asks.i.eq(chosen), self.asks.factor.eq(self.scale.factor), self.asks.shift.eq(self.scale.shift),
+                aligned.eq(self.aligned),
+            ]  # fmt: skip
+            return
+        m.submodules.product = product = Product(FactorLayout["i"].shape)
         m.submodules.align = align = Requantise(len(product.o), ALIGN_WIDTH, -ALIGN_LEFT, ALIGN_RIGHT)
         m.d.comb += [
-            product.factor.eq(self.scale.factor),
+            product.i.eq(chosen), product.factor.eq(self.scale.factor),
             align.i.eq(product.o), align.shift.eq(self.scale.shift), aligned.eq(align.o),
         ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from ...spec.config import Config
 from ...spec.numerics import unpredicted
 from ..lib.product import Product
 from ..lib.requantise import Requantise
+from .adam_lane import FactorLayout
 from .rounder import Rounder
 from .sgd_lane import (  # fmt: skip
     ALIGN_LEFT,
@@ -34,6 +35,13 @@ class FoldedSgdLane(wiring.Component):
     A weight is taken in slot 0. Slot 1 multiplies its momentum, slot 2 its decay. Then slot 0 multiplies the new
     momentum of an earlier weight by the learning rate. Terms without a factor have a shifter of their own.
 
+    Parameters
+    ----------
+    config : Config
+        decides the operands' width
+    lends : bool
+        multiplier and shifter can be lent to an :class:`.adam_lane.AdamLane`
+
     Members
     -------
     slots : In(FOLD)
@@ -42,6 +50,8 @@ class FoldedSgdLane(wiring.Component):
         as those of an SGD lane; a weight is taken in slot 0
     o_hi, o_lo, o_v, v_magnitude, v_saturated, w_magnitude, w_saturated : Out
         as those of an SGD lane; both magnitudes are the present result's
+    lent, asks, aligned : In(1), In(FactorLayout), Out(signed(ALIGN_WIDTH))
+        multiplier and shifter are lent, to these terms; what they make of them; only with ``lends``
 
     Timing
     ------
@@ -60,8 +70,8 @@ class FoldedSgdLane(wiring.Component):
     """The old weight comes, a cycle after the step."""
     LATENCY = _CHANGE + 1 + Rounder.LATENCY
 
-    def __init__(self, config: Config):
-        self._operand_width, self._predicts = config.operand_width, config.predicts
+    def __init__(self, config: Config, lends: bool = False):
+        self._operand_width, self._predicts, self._lends = config.operand_width, config.predicts, lends
         operand, low, momentum = signed(config.operand_width), signed(LOW_BITS), signed(MOMENTUM_WIDTH)
         super().__init__({
             "slots": In(FOLD), "scale": In(ScaleLayout(config)),
@@ -69,6 +79,7 @@ class FoldedSgdLane(wiring.Component):
             "o_hi": Out(operand), "o_lo": Out(low), "o_v": Out(momentum),
             "v_magnitude": Out(ROUNDED_WIDTH), "v_saturated": Out(1),
             "w_magnitude": Out(ROUNDED_WIDTH), "w_saturated": Out(1),
+            **({"lent": In(1), "asks": In(FactorLayout), "aligned": Out(signed(ALIGN_WIDTH))} if lends else {}),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -123,15 +134,21 @@ class FoldedSgdLane(wiring.Component):
                 for cycle, value in factors.items()
             }
             momentum = Mux(self._of("none", 1 + Product.LATENCY), scale.shift_k, momentum)
-        m.submodules.product = product = Product(signed(len(self.v)))
+        m.submodules.product = product = Product(self.asks.i.shape() if self._lends else signed(len(self.v)))
         m.submodules.align = align = Requantise(len(product.o), ALIGN_WIDTH, -ALIGN_LEFT, ALIGN_RIGHT)
         shifts = {1: momentum, 2: scale.shift_d, step: scale.shift_l}
+        own = {
+            "i": self._in({1: self._of("v", 1), 2: self._of("w", 2), step: self._of("new", step)}),
+            "factor": self._in(factors),
+            "shift": self._in({cycle + Product.LATENCY: shift for cycle, shift in shifts.items()}),
+        }
+        if self._lends:
+            own = {name: Mux(self.lent, self.asks[name], value) for name, value in own.items()}
+            m.d.comb += self.aligned.eq(align.o)
         m.d.comb += [
-            product.factor.eq(self._in(factors)),
-            product.i.eq(self._in({1: self._of("v", 1), 2: self._of("w", 2), step: self._of("new", step)})),
-            align.i.eq(product.o),
-            align.shift.eq(self._in({cycle + Product.LATENCY: shift for cycle, shift in shifts.items()})),
-        ]
+            product.i.eq(own["i"]), product.factor.eq(own["factor"]),
+            align.i.eq(product.o), align.shift.eq(own["shift"]),
+        ]  # fmt: skip
         return align.o
 
     def _shifted(self, m, terms):

@@ -158,7 +158,7 @@ class Update(wiring.Component):
     def _predicted(self, m, task, reader, writer, trackers, room_next, taken):
         """Add both kinds of lanes. Returns the third result, and a pulse as a command's last weight leaves its lane."""
         config = self._config
-        m.submodules.adam = adam = UpdateAdam(config)
+        m.submodules.adam = adam = UpdateAdam(config, borrows=self._turn is not None)
         m.submodules.third = third = ThirdResult(config)
         assert third.latency <= self._lane.LATENCY
         sgd = Signal()  # a group of an UPDATE is taken
@@ -187,7 +187,11 @@ class Update(wiring.Component):
             writer.d_valid.eq(adam.s_valid & ~task.dry), writer.d.eq(adam.o_s), writer.d_last.eq(adam.s_last),
             self.quality.eq(third.quality),
         ]  # fmt: skip
-        self._lanes(m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturated))
+        first, *_ = self._lanes(
+            m, task, sgd, group, new, trackers, (adam.m_magnitude, adam.w_magnitude, adam.saturated)
+        )  # fmt: skip
+        if self._turn is not None:
+            m.d.comb += [first.lent.eq(task.adam), first.asks.eq(adam.asks), adam.aligned.eq(first.aligned)]
         final = delayed(m, sgd & group.final, self._lane.LATENCY) | (adam.valid & adam.o.final)
         return [third.result], final
 
@@ -222,14 +226,18 @@ class Update(wiring.Component):
         return v_tracker, w_tracker
 
     def _lanes(self, m, task, taken, group, new, trackers, others=(0, 0, 0)):
-        """Add all SGD lanes and their shared parts: scale, delayed masks, sums of their reports and of ``others``."""
+        """Add all SGD lanes and their shared parts: scale, delayed masks, sums of their reports and of ``others``.
+
+        Where it is folded, the first one lends its multiplier to Adam's. Returns the lanes.
+        """
         mask = delayed(m, Mux(taken, group.mask, 0), self._lane.V_LATENCY)
         v_mask, w_mask = mask, delayed(m, mask, self._lane.LATENCY - self._lane.V_LATENCY)
         m.d.comb += new.last.eq(delayed(m, group.last, self._lane.LATENCY))
         scale = lane_scale(m, self._config, task)
         v_magnitudes, w_magnitudes, saturations = others
-        for n in range(self._config.update_lanes):
-            lane = self._lane(self._config)
+        lends = {"lends": True} if self._config.predicts and self._turn is not None else {}
+        lanes = [self._lane(self._config, **(lends if n == 0 else {})) for n in range(self._config.update_lanes)]
+        for n, lane in enumerate(lanes):
             m.submodules[f"lane{n}"] = self._apart(lane)  # its results before the first weight are masked
             if self._turn is not None:
                 m.d.comb += lane.slots.eq(self._turn)
@@ -247,3 +255,4 @@ class Update(wiring.Component):
             w_tracker.i.eq(w_magnitudes),
             self.saturations.eq(Mux(task.dry, 0, saturations)),
         ]
+        return lanes
