@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...spec.config import Config
 from ...spec.registers import N_REGIONS
 from ..lib.interfaces import RegionLayout, WriteClient
+from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from .bursts import BurstLayout
 
@@ -28,9 +29,14 @@ class RegionGate(wiring.Component):
         no burst is inside the gate
     fault : Out(1)
         a burst lies in no region; stays high
+
+    Timing
+    ------
+    A burst a cycle; with a predictor memory on chip one every two cycles, as that takes two for each address to write.
     """
 
     def __init__(self, config: Config):
+        self._between = RegisterSlice if config.predictor_on_chip else Skid
         super().__init__({
             "i": In(stream.Signature(BurstLayout)),
             "request": Out(WriteClient(config).members["request"].signature),
@@ -41,22 +47,22 @@ class RegionGate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         request = self.request.p.shape()
-        # A skid on each side, as both neighbours are far away.
-        m.submodules.arrived = arrived = Skid(BurstLayout)
-        m.submodules.skid = skid = Skid(data.StructLayout({"request": request, "inside": 1}))
+        # Registers on each side, as both neighbours are far away.
+        m.submodules.arrived = arrived = self._between(BurstLayout)
+        m.submodules.leaving = leaving = self._between(data.StructLayout({"request": request, "inside": 1}))
         wiring.connect(m, wiring.flipped(self.i), arrived.i)
         begins, ends = Signal(N_REGIONS), Signal(N_REGIONS)  # the burst begins, and ends, within each region
         s0, s1, s1_valid = arrived.o.p, Signal(request, reset_less=True), Signal()
         m.d.comb += [
-            skid.i.valid.eq(s1_valid),
-            skid.i.p.request.eq(s1),
-            skid.i.p.inside.eq((begins & ends).any()),
-            arrived.o.ready.eq(~s1_valid | skid.i.ready),
-            self.request.valid.eq(skid.o.valid & skid.o.p.inside),
-            self.request.p.eq(skid.o.p.request),
-            skid.o.ready.eq(self.request.ready & skid.o.p.inside),
-            self.idle.eq(~arrived.o.valid & ~s1_valid & ~skid.o.valid),
-            self.fault.eq(skid.o.valid & ~skid.o.p.inside),  # it never leaves
+            leaving.i.valid.eq(s1_valid),
+            leaving.i.p.request.eq(s1),
+            leaving.i.p.inside.eq((begins & ends).any()),
+            arrived.o.ready.eq(~s1_valid | leaving.i.ready),
+            self.request.valid.eq(leaving.o.valid & leaving.o.p.inside),
+            self.request.p.eq(leaving.o.p.request),
+            leaving.o.ready.eq(self.request.ready & leaving.o.p.inside),
+            self.idle.eq(~arrived.o.valid & ~s1_valid & ~leaving.o.valid),
+            self.fault.eq(leaving.o.valid & ~leaving.o.p.inside),  # it never leaves
         ]
         with m.If(arrived.o.ready):
             m.d.sync += [

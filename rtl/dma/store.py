@@ -172,7 +172,8 @@ class Store(wiring.Component):
 
     Timing
     ------
-    One beat per cycle while the client accepts them, however short the segments.
+    One beat per cycle while the client accepts them, however short the segments; bursts as fast as
+    :class:`.region_gate.RegionGate` lets them pass.
     """
 
     def __init__(self, config: Config):

@@ -1,11 +1,14 @@
 """Jobs: the memory port, its arbiters, bursts, scratchpad halves and the two DMA engines."""
 
+from dataclasses import replace
+
 from adagp.rtl.dma.bursts import Beats, Bursts, most_bits
 from adagp.rtl.dma.fill import Fill
 from adagp.rtl.dma.fill_requests import FillRequests
 from adagp.rtl.dma.region_gate import RegionGate
 from adagp.rtl.dma.segments import SegmentLayout, Segments
 from adagp.rtl.dma.store import Store, _Answers, _Reader
+from adagp.rtl.lib.register_slice import RegisterSlice
 from adagp.rtl.memory.axi import BEGUN
 from adagp.rtl.memory.scratchpad import PingPong
 from adagp.spec.microcode.descriptors import FILL, STORE, Target
@@ -13,7 +16,7 @@ from amaranth import Cat, Signal
 
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens, counter_rule
-from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule, skid_rule
+from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule, skid_rule, slice_rule
 
 __all__ = ["burst_form", "request_rule"]
 
@@ -146,10 +149,14 @@ def _fill(h):
         h.cover(f"{given}: given", getattr(dut, given))
 
 
+@job("region_gate_slices", lambda: RegionGate(replace(CONFIG, variant="max")))
 @job("region_gate", lambda: RegionGate(CONFIG))
 def _region_gate(h):
     bind_streams(h)
     dut = h.dut
+    if isinstance(h.block("arrived"), RegisterSlice):
+        for place in ("arrived", "leaving"):
+            slice_rule(h, place)
     stopped = Signal()
     h.m.d.sync += stopped.eq(stopped | dut.fault)
     h.prove("a fault stays", ~stopped | dut.fault)

@@ -12,7 +12,7 @@ from .registry import CONFIG
 
 __all__ = [
     "beat_walk_rule", "burst_walk_rule", "chunks_rule", "levels_of", "odometer_rule", "segments_rule", "skid_rule",
-    "stood_rule", "unpack_rule",
+    "slice_rule", "stood_rule", "unpack_rule",
 ]  # fmt: skip
 
 BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
@@ -35,6 +35,12 @@ def skid_rule(h: Harness, path: str, meant: Callable | None = None) -> None:
         layout = skid.o.p.shape()
         h.prove(f"{path}: as its items are", ~skid.o.valid | meant(skid.o.p))
         h.prove(f"{path}: as its second item is", skid.i.ready | meant(layout(spare)))
+
+
+def slice_rule(h: Harness, path: str) -> None:
+    """The register slice at ``path`` is free while it gives nothing."""
+    item = h.block(path)
+    h.prove(f"{path}: free while it gives nothing", item.i.ready == ~item.o.valid)
 
 
 def segments_rule(h: Harness, path: str) -> None:

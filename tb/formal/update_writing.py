@@ -9,7 +9,7 @@ from amaranth import Cat, Const, Mux, Signal, Value, signed
 
 from .registry import CONFIG
 from .rules import fifo_rule
-from .rules_walks import skid_rule
+from .rules_walks import skid_rule, slice_rule
 from .update_places import (  # fmt: skip
     BEAT_BITS,
     Place,
@@ -53,8 +53,7 @@ def writing_rule(h, prefix, inside):
     walk, ahead = h.block(f"{prefix}walk"), slice_before(h, f"{prefix}walk")
     segments = [(valid, segment.last + 1) for valid, segment in segments_of(h, f"{prefix}walk")]
     segments.append((ahead.valid, ahead.p.last + 1))
-    request = h.block(f"{prefix}request")
-    h.prove(f"{prefix}request: free while it gives nothing", request.i.ready == ~request.o.valid)
+    slice_rule(h, f"{prefix}request")
     chosen, final = h.signal(f"{prefix}chosen"), h.signal(f"{prefix}final")
     h.prove(f"{prefix}chosen: the array whose beats are given", chosen == Mux(moving, 1 << array, 0))
     h.prove(f"{prefix}final: whether no beat is behind this one", ~moving | (final == (left == 0)))
