@@ -212,15 +212,17 @@ class Drain(wiring.Component):
     def _reorganise(self, m, d, start, entering, more, epilogue, held, summing):
         """Sum up the epilogue's results, or give the sums to it; ``held``: the vector that enters must wait."""
         m.submodules.reorganise = reorganise = Reorganise(self._config)
-        results, masks, whole = epilogue.o, epilogue.o_mask, entering.valid
+        part, whole = reorganise.i, entering.valid
+        masks, group, final = epilogue.o_mask, 0, 1
         if more is not None:
-            results, masks, whole = epilogue.whole, epilogue.whole_mask, entering.valid & ~more
+            masks, group, final = epilogue.inner.o_mask, epilogue.o_group, epilogue.o_final
+            whole &= ~more
         m.d.comb += [
             reorganise.d.eq(d), reorganise.start.eq(start),
             reorganise.enter.eq(whole), reorganise.row.eq(entering.row_end),
             reorganise.last.eq(entering.last),
-            *(reorganise.i[lane].eq(results[lane]) for lane in range(self._config.cols)),
-            reorganise.i_mask.eq(masks),
+            *(value.eq(result) for value, result in zip(part.values, epilogue.o, strict=False)),
+            part.mask.eq(masks), part.group.eq(group), part.final.eq(final),
             reorganise.o.ready.eq(whole & d.vector & d.reorganise),
             held.eq(d.reorganise & Mux(d.vector, ~reorganise.o.valid, ~reorganise.ready)),
             summing.eq(reorganise.busy),

@@ -134,8 +134,8 @@ class FoldedEpilogue(wiring.Component):
         it is the vector's last one
     o, o_mask : Out
         results of a group at the places of its lanes
-    whole, whole_mask : Out
-        results of a vector, with those of its last group; for ``Config.reorganises``
+    o_group, o_final : Out
+        number of the group of the results; it is the vector's last one
     magnitudes, saturations : Out
         those of a group
 
@@ -154,7 +154,7 @@ class FoldedEpilogue(wiring.Component):
             "mask": In(lanes), "group": In(range(self._groups)), "final": In(1),
             **{name: ports[name] for name in PASSED_ON if name in ports},
             "o": Out(data.ArrayLayout(operands, lanes)), "o_mask": Out(lanes),
-            "whole": Out(data.ArrayLayout(operands, lanes)), "whole_mask": Out(lanes),
+            "o_group": Out(range(self._groups)), "o_final": Out(1),
             "magnitudes": ports["magnitudes"], "saturations": ports["saturations"],
         })  # fmt: skip
 
@@ -174,22 +174,17 @@ class FoldedEpilogue(wiring.Component):
         return m
 
     def _results(self, m):
-        """Put the results of a group at their places; keep them until the vector's last group comes."""
+        """Put the results of a group at their places."""
         latency, width = result_latency(self._config), self._config.epilogue_width
-        group = delayed(m, self.group, latency, reset=False)
-        mask, final = delayed(m, self.mask, latency), delayed(m, self.final, latency)
+        m.d.comb += [
+            self.o_group.eq(delayed(m, self.group, latency, reset=False)),
+            self.o_final.eq(delayed(m, self.final, latency)),
+        ]  # fmt: skip
         for lane in range(self._config.result_lanes):
-            here = Signal(name=f"here{lane}")
             m.d.comb += [
-                here.eq(group == lane // width), self.o[lane].eq(self.inner.o[lane % width]),
-                self.o_mask[lane].eq(here & self.inner.o_mask[lane % width]),
+                self.o[lane].eq(self.inner.o[lane % width]),
+                self.o_mask[lane].eq((self.o_group == lane // width) & self.inner.o_mask[lane % width]),
             ]  # fmt: skip
-            if self._config.reorganises:
-                kept = Signal.like(self.inner.o[0], name=f"kept{lane}", reset_less=True)
-                with m.If(here):
-                    m.d.sync += kept.eq(self.o[lane])
-                m.d.comb += self.whole[lane].eq(Mux(here, self.o[lane], kept))
-        m.d.comb += self.whole_mask.eq(Mux(final, mask, 0))
 
 
 def fold(m, config: Config, full, tail, before, entering, en, passes, more, epilogue) -> None:

@@ -8,7 +8,7 @@ from ...spec.config import Config
 from ...spec.microcode.descriptors import DRAIN
 from ..lib.delay import delayed
 from ..lib.interfaces import descriptor_layout
-from .window_sums import N_WINDOWS, TermLayout
+from .window_sums import N_WINDOWS, PartLayout, TermLayout
 
 __all__ = ["PixelTerms"]
 
@@ -20,7 +20,8 @@ class PixelTerms(wiring.Component):
     """Turns vectors, each of one filter's results, into terms for that filter's sums.
 
     A row of vectors begins with ``clear``. Then come ``cols`` cycles with ``locate``, each with the windows of a pixel.
-    A vector may come as many cycles after the last one as there are windows in ``wanted``.
+    A vector may come as many cycles after the last one as there are windows in ``wanted``; all of a row have the same
+    groups.
 
     Members
     -------
@@ -34,15 +35,15 @@ class PixelTerms(wiring.Component):
         windows that the next pixel lies in
     wanted : Out(N_WINDOWS)
         windows that the row's vectors are added to, a cycle each
-    i, mask, valid : In
-        a vector, and its lanes
+    i, valid : In(PartLayout(config)), In(1)
+        a group of a vector
     term : Out(TermLayout(config))
         its sums
 
     Attributes
     ----------
     latency
-        cycles from a vector to its first term
+        cycles from a vector's last group to its first term
 
     Timing
     ------
@@ -55,8 +56,7 @@ class PixelTerms(wiring.Component):
         super().__init__({
             "d": In(descriptor_layout(DRAIN)), "start": In(1),
             "clear": In(1), "locate": In(1), "rows": In(2), "columns": In(2), "wanted": Out(N_WINDOWS),
-            "i": In(data.ArrayLayout(signed(config.operand_width), config.cols)), "mask": In(config.cols),
-            "valid": In(1), "term": Out(TermLayout(config)),
+            "i": In(PartLayout(config)), "valid": In(1), "term": Out(TermLayout(config)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -77,13 +77,17 @@ class PixelTerms(wiring.Component):
 
         filter = Signal(range(self._config.n_filters))
         left = Signal(N_WINDOWS)  # windows that the vector is still to be added to
-        held = Signal(self.i.shape(), reset_less=True)
+        held = Signal(data.ArrayLayout(signed(self._config.operand_width), self._config.cols), reset_less=True)
         m.d.sync += left.eq(left & (left - 1))
         with m.If(self.clear):
-            m.d.sync += filter.eq(d.at[2:] - 1)
-        with m.If(self.valid):
+            m.d.sync += [filter.eq(d.at[2:] - 1), held.eq(0)]
+        with m.If(self.valid & self.i.final):
             m.d.sync += [left.eq(self.wanted), filter.eq(filter + 1)]
-            m.d.sync += [to.eq(Mux(lane, o, 0)) for to, o, lane in zip(held, self.i, self.mask, strict=True)]
+        values = [Mux(there, value, 0) for value, there in zip(self.i.values, self.i.mask, strict=True)]
+        for lane, to in enumerate(held):
+            group, place = divmod(lane, len(values))
+            with m.If(self.valid & (self.i.group == group)):
+                m.d.sync += to.eq(values[place])
         window = Signal(range(N_WINDOWS))
         m.d.comb += window.eq(Mux(left[0], 0, Mux(left[1], 1, Mux(left[2], 2, 3))))
 

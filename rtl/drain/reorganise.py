@@ -1,7 +1,7 @@
 """Reorganise: sums up a layer's results by filter and window while the drain writes them."""
 
 from amaranth import Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...spec.config import Config
@@ -10,7 +10,7 @@ from ..lib.interfaces import descriptor_layout
 from .epilogue import result_latency
 from .filter_terms import FilterTerms
 from .pixel_terms import PixelTerms
-from .window_sums import N_WINDOWS, WindowSums
+from .window_sums import N_WINDOWS, PartLayout, WindowSums
 from .window_walk import WindowWalk
 
 __all__ = ["Reorganise"]
@@ -35,8 +35,8 @@ class Reorganise(wiring.Component):
         it is the last of an o, of the descriptor
     ready : Out(1)
         a vector may enter
-    i, i_mask : In
-        the epilogue's results and their lanes, ``result_latency(config)`` cycles later
+    i : In(PartLayout(config))
+        the epilogue's results, a group of lanes after the other; the last ``result_latency(config)`` cycles later
     o : Out(stream.Signature(signed(config.acc_width)))
         the sums
 
@@ -57,7 +57,7 @@ class Reorganise(wiring.Component):
         super().__init__({
             "d": In(descriptor_layout(DRAIN)), "start": In(1), "busy": Out(1),
             "enter": In(1), "row": In(1), "last": In(1), "ready": Out(1),
-            "i": In(data.ArrayLayout(signed(config.operand_width), config.cols)), "i_mask": In(config.cols),
+            "i": In(PartLayout(config)),
             "o": Out(stream.Signature(signed(config.acc_width))),
         })  # fmt: skip
 
@@ -71,12 +71,12 @@ class Reorganise(wiring.Component):
         connect(m, sums.o, flipped(self.o))
         arrived = Signal()
         m.d.comb += [
-            arrived.eq(self.i_mask[0] & self.busy),
+            arrived.eq(self.i.mask[0] & self.busy),
             walk.d.eq(d), walk.start.eq(self.start),
             filters.d.eq(d), filters.start.eq(self.start), filters.i.eq(self.i), filters.valid.eq(arrived & ~d.swap),
             filters.rows.eq(walk.rows), filters.columns.eq(walk.columns),
             pixels.d.eq(d), pixels.start.eq(self.start), pixels.i.eq(self.i), pixels.valid.eq(arrived & d.swap),
-            pixels.mask.eq(self.i_mask), pixels.rows.eq(walk.rows), pixels.columns.eq(walk.columns),
+            pixels.rows.eq(walk.rows), pixels.columns.eq(walk.columns),
             sums.d.eq(d), sums.start.eq(self.start & d.reorganise & d.vector),
             sums.term.eq(Mux(d.swap, pixels.term, filters.term)),
         ]  # fmt: skip
@@ -132,7 +132,7 @@ class Reorganise(wiring.Component):
                         m.next = "END"
             with m.State("END"), m.If(count == 0):
                 m.next = "IDLE"
-        with m.If(filters.valid):
+        with m.If(filters.valid & self.i.final):
             m.d.comb += walk.step.eq(1)
         m.d.comb += [
             self.busy.eq(~fsm.ongoing("IDLE")),

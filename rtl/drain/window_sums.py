@@ -11,7 +11,7 @@ from ...spec.numerics import operand_max
 from ..lib.delay import delayed
 from ..lib.interfaces import descriptor_layout
 
-__all__ = ["N_WINDOWS", "TermLayout", "WindowSums", "tile_width"]
+__all__ = ["N_WINDOWS", "PartLayout", "TermLayout", "WindowSums", "tile_width"]
 
 N_WINDOWS = 4
 """Sums of each filter: two rows of two windows."""
@@ -20,6 +20,18 @@ N_WINDOWS = 4
 def tile_width(config: Config) -> int:
     """Width of the sum of all results of a filter in a tile."""
     return (config.acc_depth * operand_max(config.operand_width)).bit_length() + 1
+
+
+def PartLayout(config: Config) -> data.StructLayout:
+    """Results of one of the groups in which a vector's lanes leave the epilogue; all of them if that isn't folded.
+
+    ``mask`` has the lanes that there are, ``final`` is 1 in the vector's last group.
+    """
+    width = min(config.epilogue_width, config.cols)
+    return data.StructLayout({
+        "values": data.ArrayLayout(signed(config.operand_width), width), "mask": width,
+        "group": range(config.folds(config.cols)), "final": 1,
+    })  # fmt: skip
 
 
 def TermLayout(config: Config) -> data.StructLayout:

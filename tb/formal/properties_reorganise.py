@@ -132,7 +132,7 @@ def _reorganise(h):
     entered = dut.enter & dut.ready
     line = Signal(latency)  # what has entered the epilogue and hasn't left it
     h.m.d.sync += line.eq(Cat(entered, line))
-    h.assume("i: what entered the epilogue", dut.i_mask[0] == line[-1])
+    h.assume("i: what entered the epilogue", dut.i.mask[0] == line[-1])
     running = h.before(dut.busy | dut.start)
     h.assume("d: stands from the start on, while busy", ~running | (h.before(dut.d.as_value()) == dut.d.as_value()))
     h.assume("start: only while not busy", ~dut.start | ~dut.busy)

@@ -53,8 +53,9 @@ def test_rows_of_vectors():
                 for vector in range(rng.randint(1, 6)):
                     values = np.array([rng.randint(-limit, limit) for _ in range(lanes)])
                     mask = rng.getrandbits(lanes)
-                    ctx.set(dut.i, values.tolist())
-                    ctx.set(dut.mask, mask)
+                    ctx.set(dut.i.values, values.tolist())
+                    ctx.set(dut.i.mask, mask)
+                    ctx.set(dut.i.final, 1)
                     ctx.set(dut.valid, 1)
                     await ctx.tick()
                     ctx.set(dut.valid, 0)

@@ -16,6 +16,7 @@ from bench import seeded, simulate
 TINY = replace(preset("tiny"), variant="low", n_filters=24)
 NARROW = replace(TINY, cols=2, rows=7, n_filters=9)
 WIDE = replace(TINY, cols=7, acc_width=44)
+FOLDED = replace(TINY, cols=5, epilogue_lanes=2, n_filters=12)
 
 
 def random_results(rng, config, *shape):
@@ -75,25 +76,29 @@ class Surroundings:
 
     def __init__(self, dut, config, rng):
         self.dut, self.config, self.rng = dut, config, rng
-        self.pipe = [None] * Epilogue.LATENCY
-        self.entered = self.taken = self.held = 0
+        self.pipe, self.width = [None] * Epilogue.LATENCY, len(dut.i.mask)
+        self.entered = self.taken = self.held = self.passed = 0  # groups of the present vector that have passed
 
     async def tick(self, ctx, vector=None, foreign=False):
-        """A cycle in which ``vector`` wants to enter; whether it has."""
-        dut, config, rng = self.dut, self.config, self.rng
-        ctx.set(dut.enter, vector is not None)
-        ctx.set(dut.row, bool(vector and vector[1]))
-        ctx.set(dut.last, bool(vector and vector[2]))
-        moved = vector is not None and bool(ctx.get(dut.ready))
+        """A cycle in which ``vector``, or a group of it, wants to enter; whether its last one has."""
+        dut, width, rng = self.dut, self.width, self.rng
+        groups = [vector[0][first : first + width] for first in range(0, len(vector[0]), width)] if vector else []
+        final = self.passed == len(groups) - 1
+        ctx.set(dut.enter, final)
+        ctx.set(dut.row, final and bool(vector[1]))
+        ctx.set(dut.last, final and bool(vector[2]))
+        passes = vector is not None and bool(ctx.get(dut.ready))
+        moved = passes and final
         shown = self.pipe.pop(0)
-        self.pipe.append(vector if moved else None)
-        limit = operand_max(config.operand_width)
-        values, mask = [rng.randint(-limit, limit) for _ in range(config.cols)], 0
+        self.pipe.append((groups[self.passed], self.passed, final) if passes else None)
+        self.passed = self.passed + 1 if passes and not final else 0 if moved else self.passed
+        limit, part = operand_max(self.config.operand_width), dict.fromkeys(("group", "final"), 0)
+        values, mask = [rng.randint(-limit, limit) for _ in range(width)], 0
         if shown:
-            values[: len(shown[0])] = shown[0]
-            mask = (1 << len(shown[0])) - 1
-        ctx.set(dut.i, values)
-        ctx.set(dut.i_mask, rng.getrandbits(config.cols) | 1 if foreign else mask)
+            given, part["group"], part["final"] = shown
+            values[: len(given)] = given
+            mask = (1 << len(given)) - 1
+        ctx.set(dut.i, {"values": values, "mask": rng.getrandbits(width) | 1 if foreign else mask, **part})
         await ctx.tick()
         self.entered += moved
         self.held += vector is not None and not moved
@@ -139,7 +144,7 @@ class Surroundings:
         return found
 
 
-@pytest.mark.parametrize(("config", "count"), [(TINY, 3), (NARROW, 2), (WIDE, 2)])
+@pytest.mark.parametrize(("config", "count"), [(TINY, 3), (NARROW, 2), (WIDE, 2), (FOLDED, 1)])
 def test_layers(config, count, bits=range(1, 8)):
     """Command after command: the sums are those of the last layer, and older ones' where it has no filters."""
     rng = seeded(count)
