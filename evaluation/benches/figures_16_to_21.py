@@ -1,4 +1,4 @@
-"""The paper's figures 17 to 19, 21 and a part of 16, estimated: goes on with ``results/figures_16_to_21.json``.
+"""The paper's figures 16 to 19 and 21, estimated: goes on with ``results/figures_16_to_21.json``.
 
 Each of the fifteen networks is compiled for the four designs of preset ``paper`` with all that the switches build and
 4 GiB of memory, and the estimator runs a batch of each phase: thirteen CNNs in the forms for CIFAR and ImageNet (there
@@ -10,6 +10,7 @@ program doesn't fit in memory is halved until it does, and is told with the batc
 ``mean``, ``most``: over the networks of a data set. Neither time nor traffic of operators that the host computes is in
 them: ``islands`` names these. ``*_useful_utilisation``: without products of padding's zeros, which ``*_utilisation``
 counts. ``known_error_worst``: by what part cycles differ if nothing is left out (see ``host/estimate/repeats.py``).
+``layers_*``: the least and the most, over layers, of a design's cycles in a phase over the baseline's.
 ``minutes_on_two_cores``: time of a core that all rows take, by the mean of those of their data set, over two.
 
 Each estimate is kept in ``build/figures_16_to_21``: a bench that was stopped goes on after the last one.
@@ -19,7 +20,7 @@ import argparse
 import json
 import multiprocessing
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,19 +45,21 @@ from ..instruments.paper_batches import (
     errors,
     estimate,
     figures_of,
+    layer_figures,
+    layers,
     sources,
 )  # fmt: skip
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bars
 
-__all__ = ["ERRORS", "TIME", "figures", "main"]
+__all__ = ["ERRORS", "LAYERS", "TIME", "figures", "main"]
 
 COMMAND = "python -m adagp.evaluation.benches.figures_16_to_21"
 WORK = Path("build/figures_16_to_21")
 PRESET, SEED = "paper", 1
 BATCHES = (32, 128)
-ERRORS, TIME = "errors", "time"
-"""Parts of the results that say what leaving out changes, and how long estimates take."""
+ERRORS, LAYERS, TIME = "errors", "layers", "time"
+"""Parts of the results that aren't rows: what leaving out changes, cycles by layer, how long estimates take."""
 MEANS = ("backward_to_forward", "limit", "baseline_useful_utilisation", "baseline_utilisation", "ideal_saving")
 """Figures that all designs share, of which means are taken."""
 
@@ -157,10 +160,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "figures_16_to_21.json", metavar="PATH")
     parser.add_argument("--errors", action="store_true", help="only say what leaving out changes")
+    parser.add_argument("--layers", action="store_true", help="only say cycles by layer; of one network, for figure 16")
     given = parser.parse_args(None if arguments is None else list(arguments))
     jobs = _jobs(given.models, given.data, given.dataflows, given.batches)
-    if given.errors:
-        _errors(Path(given.json), jobs)
+    if given.errors or given.layers:
+        if given.layers and len(jobs) > 1:
+            parser.error(f"--layers takes one network, data set, dataflow and batch, not {len(jobs)} of them")
+        _apart(Path(given.json), jobs, *((LAYERS, layers) if given.layers else (ERRORS, errors)))
         return
     rows: dict[str, dict[str, dict]] = {}
     mistakes = []
@@ -183,16 +189,18 @@ def main(arguments: Iterable[str] | None = None) -> None:
         raise SystemExit("\n".join(mistakes))
 
 
-def _errors(path: Path, jobs: list[Job]) -> None:
-    """Measure what leaving out changes, and put the worst into the results."""
-    source, rows = commit(), {}
+def _apart(path: Path, jobs: list[Job], part: str, measure: Callable[[Case, int, str, int], dict]) -> None:
+    """Measure what isn't a row, and put it into the results as a part."""
+    source, found = commit(), {}
     with bars() as progress:
         for job in progress.track(jobs, description="networks"):
             name = f"{job.case.model} on {job.case.data}, {job.case.dataflow}, batch {job.batch}"
-            rows[name] = found = errors(job.case, job.batch, PRESET, SEED)
-            progress.console.print(f"{name}: {found}")
-    worst = {"known_error_worst": max(row["known"] for row in rows.values())}
-    merge_results(path, ERRORS, worst, rows, provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED))
+            found[name] = measure(job.case, job.batch, PRESET, SEED)
+            told = layer_figures(found[name]) if part == LAYERS else found[name]
+            progress.console.print(f"{name}: {told}")
+    if part == ERRORS:
+        told = {"known_error_worst": max(row["known"] for row in found.values())}
+    merge_results(path, part, told, found, provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED))
 
 
 def _merge(path: Path, part: str, rows: dict[str, dict]) -> None:
@@ -210,7 +218,7 @@ def _time(path: Path, origin: dict) -> None:
     """Say how long rows take, by those whose time was taken; those of a data set without any take the mean of all."""
     seconds: dict[str, list[float]] = {}
     for part, found in json.loads(path.read_text())["details"].items():
-        if part not in (ERRORS, TIME):
+        if part not in (ERRORS, LAYERS, TIME):
             taken = [row["cpu_seconds"] for row in found["details"].values() if "cpu_seconds" in row]
             seconds.setdefault(part.split("_")[0], []).extend(taken)
     if not (every := [one for taken in seconds.values() for one in taken]):

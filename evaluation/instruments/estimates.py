@@ -41,12 +41,14 @@ SEED = 1
 class Batch:
     """A batch of a phase: its counters, bytes by command, operand and direction, cycles of work by unit.
 
-    ``useful_macs``: products without those of padding's zeros; ``n_pes`` of the array that makes them.
+    ``layers``: cycles by layer, as :class:`~adagp.host.devices.estimator.EstimatorDevice` has them. ``useful_macs``:
+    products without those of padding's zeros; ``n_pes`` of the array that makes them.
     """
 
     counters: dict[str, int]
     moved: dict[tuple[str, str, str], int] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
+    layers: dict[int, int] = field(default_factory=dict)
     useful_macs: int = 0
     n_pes: int = 1
 
@@ -123,7 +125,7 @@ def estimated(
 
     def counted(device: EstimatorDevice, phase: int, work: int) -> Batch:
         moved, busy = dict(device.bytes(phase)), device.busy(phase)
-        return Batch(device.counters(phase), moved, busy, **_work(network, work))
+        return Batch(device.counters(phase), moved, busy, device.layers(phase), **_work(network, work))
 
     device = opened()
     for phase in phases:

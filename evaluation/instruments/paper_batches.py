@@ -14,8 +14,10 @@ from ...gen.cache import code, digest
 from ...host.compiler.dataflow import MODELLED, OUTPUT_STATIONARY
 from ...host.compiler.front_end import graph_of
 from ...host.compiler.graph import Graph
+from ...host.compiler.lowering import Kind
 from ...host.compiler.memory_plan import PlanError
 from ...host.compiler.values import Input
+from ...host.estimate.machine import REST
 from ...host.estimate.repeats import Known
 from ...host.training.models import MODELS, build_model
 from ...host.training.network import Network
@@ -28,8 +30,8 @@ from .estimates import FORWARD, Batch, estimated, phases_of, speed_up
 from .variants import shares
 
 __all__ = [
-    "DATA", "KEPT", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "deciding", "design", "errors", "estimate",
-    "figures_of", "kind_of", "picojoules", "saving", "sources",
+    "AFTER", "DATA", "KEPT", "KINDS", "NETWORKS", "SMALL", "Case", "Data", "Rows", "deciding", "design", "errors",
+    "estimate", "figures_of", "kind_of", "layer_figures", "layers", "picojoules", "saving", "sources",
 ]  # fmt: skip
 
 
@@ -71,6 +73,7 @@ KINDS = ("forward", "backward", "update", "predictor", "program")
 """Kinds of traffic."""
 KEPT, STREAMED = "gp, momentum kept", "gp, momentum kept, streamed"
 """Names, among phases, of GP batches that leave momentum as it is, without and with predictions streamed."""
+PRODUCTS, AFTER = (Kind.GEMM, Kind.DEPTHWISE), "end of the batch"
 COUNTED = ("cycles", "macs", "array_cycles", "predictor_cycles", "read_bytes", "write_bytes", "predictor_bytes")
 """Counters that are kept."""
 
@@ -200,6 +203,40 @@ def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
     assert row is not None
     brief, whole = row["designs"][VARIANTS[-1]], _estimated(case, network)
     return {"known": round(max(abs(brief[name]["cycles"] / one.cycles - 1) for name, one in whole.items()), 6)}
+
+
+def layers(case: Case, batch: int, size: str, seed: int) -> dict[str, dict[str, dict[str, int]]]:
+    """Cycles of a case's batches by design, phase and layer: that of a product, with the layers up to the next one.
+
+    AFTER: what follows the last command on the main array. Raises PlanError if a program doesn't fit in memory.
+    """
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for variant in VARIANTS:
+        network = _network(case, batch, design(size, variant), size, seed)
+        names, head = dict[int, str](), ""
+        for place, layer in enumerate(network.layers):
+            head = layer.name if layer.kind in PRODUCTS or not head else head
+            names[place] = head
+        names[REST] = AFTER
+        for phase, one in _estimated(case, network, _KNOWN).items():
+            cycles = dict.fromkeys(names.values(), 0)
+            for place, count in one.layers.items():
+                cycles[names[place]] += count
+            found.setdefault(variant, {})[phase] = cycles
+    return found
+
+
+def layer_figures(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, float]:
+    """Least and most, over layers, of a design's cycles in a phase over the baseline's."""
+    base = found["baseline"]["bp"]
+    ratios = {
+        f"{variant}_{phase}": [count / base[name] for name, count in cycles.items() if name != AFTER]
+        for variant in VARIANTS[1:] for phase, cycles in found[variant].items()
+    }  # fmt: skip
+    return {
+        f"layers_{which}_{name}": round(of(each), 4)
+        for name, each in ratios.items() for which, of in (("least", min), ("most", max))
+    }  # fmt: skip
 
 
 def kind_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""``docs/paper-figures.md``: the paper's figures 17 to 19, 21 and a part of 16 of our data, and its averages.
+"""``docs/paper-figures.md``: the paper's figures 16 to 19 and 21 of our data, and its averages.
 
 ``python -m adagp.evaluation.report.paper_figures`` draws the images and writes the page's section.
 """
@@ -10,12 +10,12 @@ from pathlib import Path
 from textwrap import fill
 
 from ...spec.phases import PHASE_TITLES
-from ..benches.figures_16_to_21 import ERRORS, TIME
+from ..benches.figures_16_to_21 import ERRORS, LAYERS, TIME
 from ..checkout import require_checkout
 from ..instruments.paper_batches import DATA
-from .paper_plots import plot_energy, plot_phases, plot_speedups
+from .paper_plots import Layers, plot_energy, plot_layers, plot_speedups
 from .paper_sentences import Part, Rows, assumptions, legend, zeros
-from .paper_tables import FLOWS, cnns, energies, flows, networks, others, savings, speedups
+from .paper_tables import FLOWS, cnns, energies, flows, layers, networks, others, savings, speedups
 
 __all__ = ["IMAGES", "PATH", "Part", "document", "main", "parts_of", "section"]
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "paper-figures.md"
 """The committed copy."""
 RESULT = ROOT / "results" / "figures_16_to_21.json"
-IMAGES = ("paper_speedups", "paper_phases", "paper_energy")
+IMAGES = ("paper_layers", "paper_speedups", "paper_energy")
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 
 
@@ -32,16 +32,17 @@ def parts_of(results: Mapping) -> dict[Part, Rows]:
     """Rows by network of each part of the results, those of a data set after each other."""
     found = {}
     for name, part in results["details"].items():
-        if name not in (ERRORS, TIME):
+        if name not in (ERRORS, LAYERS, TIME):
             data, dataflow, batch = name.rsplit("_", 2)
             found[data, dataflow, int(batch)] = part["details"]
     orders = [*DATA], [*FLOWS]
     return dict(sorted(found.items(), key=lambda item: (*map(list.index, orders, item[0][:2]), item[0][2])))
 
 
+FIGURE_16 = "Figure 16: VGG13 by layer"
 SECTIONS: dict[str, tuple[str, tuple[Callable[[Mapping[Part, Rows]], str], ...]]] = {
+    FIGURE_16: ("paper_layers", ()),
     "Figures 17 to 19: speed-ups": ("paper_speedups", (speedups, zeros)),
-    "A part of figure 16: VGG13 by phase": ("paper_phases", ()),
     "Tables 2 and 3: the Transformer and YOLO-v3": ("", (others,)),
     "Figure 21: energy": ("paper_energy", (savings,)),
     "What the paper must have assumed": ("", (assumptions,)),
@@ -63,6 +64,12 @@ def short_ways(results: Mapping) -> str:
     )  # fmt: skip
 
 
+def _layers(results: Mapping) -> tuple[str, Layers]:
+    """The network of figure 16 and its cycles by layer."""
+    ((name, found),) = results["details"][LAYERS]["details"].items()
+    return name, found
+
+
 def duration(results: Mapping) -> str:
     """A sentence on the time that rows take, if it was taken."""
     if TIME not in results["details"]:
@@ -77,16 +84,17 @@ def duration(results: Mapping) -> str:
     )  # fmt: skip
 
 
-def plots(parts: Mapping[Part, Rows]) -> dict[str, Callable[[Path], None]]:
-    """Functions that draw the images that there are rows for."""
+def plots(results: Mapping) -> dict[str, Callable[[Path], None]]:
+    """Functions that draw the images that there are results for."""
+    parts = parts_of(results)
     shown_cnns = [(data, flow, rows) for (data, flow, n), rows in cnns(parts).items() if n == 32]
     shown = (("imagenet", 32), ("cifar10", 32), ("cifar10", 128))
     drawn = [(data, n, rows) for (data, flow, n), rows in parts.items() if flow == "free" and (data, n) in shown]
     found: dict[str, Callable[[Path], None]] = {}
     if shown_cnns:
         found["paper_speedups"] = partial(plot_speedups, shown_cnns)
-    if row := parts.get(("cifar10", "free", 32), {}).get("vgg13"):
-        found["paper_phases"] = partial(plot_phases, row)
+    if LAYERS in results["details"]:
+        found["paper_layers"] = partial(plot_layers, _layers(results)[1])
     if drawn:
         found["paper_energy"] = partial(plot_energy, drawn)
     return found
@@ -95,10 +103,14 @@ def plots(parts: Mapping[Part, Rows]) -> dict[str, Callable[[Path], None]]:
 def section(results: Mapping, texts: Mapping[str, str]) -> str:
     """The section: plots and tables that there are rows for, and before each what ``texts`` say by title."""
     parts, blocks = parts_of(results), []
-    drawn = plots(parts)
+    drawn = plots(results)
     for title, (image, written) in SECTIONS.items():
         plot = [f"![{title}](images/{image}.png)"] if image in drawn else []
-        if there := [*plot, *filter(None, (each(parts) for each in written))]:
+        tables = [each(parts) for each in written]
+        if title == FIGURE_16 and plot:
+            name, found = _layers(results)
+            tables = [f"Thousand cycles of a batch, {name}:", layers(found)]
+        if there := [*plot, *filter(None, tables)]:
             blocks += [f"## {title}", *filter(None, [fill(texts.get(title, ""), 120)]), *there]
     return "\n\n".join(filter(None, [duration(results), short_ways(results), legend(parts), *blocks]))
 
@@ -117,8 +129,13 @@ TEXTS = {
         " of a data set are over the networks that all dataflows there have; those with `all there are` aren't to be"
         " compared between dataflows. The paper's columns are filled where all its networks are estimated."
     ),
-    "A part of figure 16: VGG13 by phase": (
-        f"The paper has it by layer. Here are whole batches on CIFAR-10: {', '.join(PHASE_TITLES[:3])}."
+    FIGURE_16: (
+        "The paper draws VGG13's layers on the baseline and on Efficient, whose batches are of three kinds: "
+        f"{', '.join(PHASE_TITLES[:3])}. It prints no numbers; there a layer on Efficient costs the sum of the model's"
+        " and of the predictor's work. Here a command on the main array costs the cycles since the one before it ended,"
+        " and a layer those of its commands: also what the array waited before them, and of the layers without products"
+        " after it. The predictor's commands count where they run on that array: not on MAX. What updates, Adam and the"
+        " exponents take after the last command is the end of the batch. In brackets: percent of the baseline's."
     ),
     "Each network": (
         "Dataflow `free`, batch 32 if no other is named. Utilisation is the array's products over PEs times cycles:"
@@ -139,7 +156,7 @@ def main() -> None:
     if not RESULT.exists():
         return
     results = json.loads(RESULT.read_text())
-    for image, draw in plots(parts_of(results)).items():
+    for image, draw in plots(results).items():
         draw(PATH.parent / "images" / f"{image}.png")
     PATH.write_text(document(PATH.read_text(), results))
 

@@ -10,12 +10,19 @@ from ...spec.phases import PHASE_NAMES, PHASE_TITLES
 from ..instruments.paper_batches import DATA, KINDS, figures_of, picojoules
 from ..instruments.variants import shares
 
-__all__ = ["TITLES", "energy", "plot_energy", "plot_phases", "plot_speedups"]
+__all__ = ["TITLES", "Layers", "energy", "layer_names", "plot_energy", "plot_layers", "plot_speedups"]
 
 TITLES = {"baseline": "baseline", "low": "LOW", "efficient": "Efficient", "max": "MAX"}
 """Designs as the paper names them."""
 
 Rows = Mapping[str, Mapping]
+Layers = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Cycles by design, phase and layer."""
+
+
+def layer_names(found: Layers) -> dict[str, str]:
+    """Layers as the results and as the page name them, without the kinds of their modules."""
+    return {name: name.rpartition(".")[0] or name for name in found["baseline"]["bp"]}
 
 
 def _panels(count: int, height: float):
@@ -66,20 +73,18 @@ def plot_speedups(found: Sequence[tuple[str, str, Rows]], path: Path) -> None:
     _saved(figure, path)
 
 
-def plot_phases(row: Mapping, path: Path) -> None:
-    """Draw the cycles of a network's batches by phase and design."""
-    figure, axes = _panels(1, 3)
-    axis, base = axes[0, 0], row["designs"]["baseline"]
-    bars = [("forward pass, baseline", base["forward"]["cycles"]), ("BP, baseline", base["bp"]["cycles"])]
-    for variant in VARIANTS[1:]:
-        bars += [
-            (f"{PHASE_TITLES[PHASE_NAMES.index(phase)]}, {variant}", row["designs"][variant][phase]["cycles"])
-            for phase in shares()
-        ]  # fmt: skip
-    drawn = axis.bar(range(len(bars)), [cycles / 1e6 for _, cycles in bars], 0.7)
-    axis.bar_label(drawn, fmt="%.1f", fontsize=7)
+def plot_layers(found: Layers, path: Path) -> None:
+    """Draw cycles by layer: a BP batch of the baseline, and Efficient's batches by phase, as in the paper."""
+    figure, axes = _panels(1, 3.4)
+    axis, names = axes[0, 0], layer_names(found)
+    bars = [("BP, baseline", found["baseline"]["bp"])]
+    bars += [(f"{PHASE_TITLES[PHASE_NAMES.index(phase)]}, Efficient", found["efficient"][phase]) for phase in shares()]
+    for n, (label, cycles) in enumerate(bars):
+        places = [i + 0.21 * (n - 1.5) for i in range(len(names))]
+        axis.bar(places, [cycles[name] / 1e6 for name in names], 0.2, color=f"C{n}", label=label)
     axis.set(ylabel="million cycles a batch")
-    _named(axis, [name for name, _ in bars])
+    axis.legend(frameon=False, fontsize=8)
+    _named(axis, [*names.values()])
     _saved(figure, path)
 
 

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from ...algorithm import paper_numbers as paper
 from ...host.compiler.dataflow import DATAFLOWS, MODELLED
 from ...spec.config import VARIANTS
+from ...spec.phases import PHASE_NAMES, PHASE_TITLES
 from ..instruments.paper_batches import DATA, KINDS, figures_of
-from .paper_plots import TITLES, energy
+from .paper_plots import TITLES, Layers, energy, layer_names
 from .paper_sentences import Part, Rows, complete, marks, mean_of, percent
 from .reference import table
 
-__all__ = ["FLOWS", "cnns", "energies", "flows", "networks", "others", "savings", "speedups"]
+__all__ = ["FLOWS", "cnns", "energies", "flows", "layers", "networks", "others", "savings", "speedups"]
 
 FIGURES = {"ws": "figure 17", "is": "figure 19", "rs": "figure 18; a model, no RTL"}
 """The paper's figures by dataflow."""
@@ -90,6 +91,11 @@ def flows(parts: Mapping[Part, Rows]) -> str:
     return _table(("network, data", *FLOWS), rows)
 
 
+LAYERED = (
+    ("efficient", "warmup"), ("efficient", "bp"), ("efficient", "gp"), ("low", "bp"), ("low", "gp"), ("max", "bp"),
+    ("max", "gp"),
+)  # fmt: skip
+"""Designs and phases whose cycles are told by layer."""
 CYCLES = (("baseline", "bp"), ("max", "bp"), ("max", "warmup"), ("max", "gp"))
 """Designs and phases whose cycles stand beside each other."""
 
@@ -110,6 +116,22 @@ def networks(parts: Mapping[Part, Rows]) -> str:
     head = ("network, data", *(TITLES[variant] for variant in VARIANTS[1:]), "limit", "backward / forward",
             UTILISATION, "M cycles: baseline / MAX's BP / warm-up / GP", "energy saved: MAX / ideal")  # fmt: skip
     return _table(head, rows)
+
+
+def layers(found: Layers) -> str:
+    """Cycles by layer, with the shares of the baseline's in brackets."""
+
+    def cell(cycles: int, base: int) -> str:
+        return f"{cycles / 1e3:,.0f} ({100 * cycles / base:.0f} %)"
+
+    rows = []
+    for name, title in layer_names(found).items():
+        base = found["baseline"]["bp"][name]
+        each = [cell(found[variant][phase][name], base) for variant, phase in LAYERED]
+        rows.append((title, f"{base / 1e3:,.0f}", *each))
+    titles = (f"{TITLES[variant]}, {PHASE_TITLES[PHASE_NAMES.index(phase)]}" for variant, phase in LAYERED)
+    head = ("layer", "baseline", *titles)
+    return table(head, rows)
 
 
 def energies(parts: Mapping[Part, Rows]) -> str:

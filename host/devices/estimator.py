@@ -24,9 +24,9 @@ class EstimatorDevice:
     """A :class:`~adagp.host.devices.device.Device` that runs a program's commands in time alone.
 
     What is written is forgotten, and nothing can be read. Counters are those of the machine, but for saturations, which
-    depend on data and are 0. :meth:`bytes` and :meth:`busy` say more than the machine's own counters. With ``known``,
-    what repeats is left out, for a fraction of the time: bytes and products are the same, and cycles nearly. With
-    ``row_stationary`` GEMMs take the time of a modelled array, of which there is no RTL, on the machine's own tiles.
+    depend on data and are 0. :meth:`bytes`, :meth:`busy` and :meth:`layers` say more than the machine's own. With
+    ``known``, what repeats is left out, for a fraction of the time: bytes and products are the same, and cycles nearly.
+    With ``row_stationary`` GEMMs take the time of a modelled array without RTL, on the machine's own tiles.
     """
 
     def __init__(self, config: Config, known: Known | None = None, row_stationary: bool = False):
@@ -44,6 +44,7 @@ class EstimatorDevice:
         self._seen_counts: Counter = Counter()  # of the machine, as they were when last added
         self._seen_busy: Counter = Counter()
         self._seen_table: Table = Counter()
+        self._seen_layers: Counter = Counter()
         self.reset_counters()
 
     def write(self, address: int, array: np.ndarray) -> None:
@@ -108,6 +109,7 @@ class EstimatorDevice:
         if self._machine is None:
             self._machine = Machine(self.config, self._window, self._known, self._row_stationary)
             self._seen_counts, self._seen_busy, self._seen_table = Counter(), Counter(), Counter()
+            self._seen_layers = Counter()
         self._commands = [line.command for line in program]
         self._scheduled, self._left = phase is None, max(1, batches)
         self._begin(self._machine, self._phase if phase is None else phase)
@@ -147,7 +149,7 @@ class EstimatorDevice:
         """Add what was counted since the last time to the phase's counters."""
         pairs: Any = (
             (self._counters, machine.counts(), self._seen_counts), (self._busy, machine.busy(), self._seen_busy),
-            (self._tables, machine.table, self._seen_table),
+            (self._tables, machine.table, self._seen_table), (self._layers, machine.layers, self._seen_layers),
         )  # fmt: skip
         for totals, now, before in pairs:
             for name, value in now.items():
@@ -168,6 +170,10 @@ class EstimatorDevice:
         """Cycles of a phase in which each unit and each side of the memory port was at work."""
         return dict(self._busy[phase])
 
+    def layers(self, phase: int) -> dict[int, int]:
+        """Cycles of a phase's ended batches by the layer whose commands took them on the main array, or REST."""
+        return dict(self._layers[phase])
+
     @property
     def left_out(self) -> int:
         """Cycles, of all phases, in which what is known repeats."""
@@ -178,6 +184,7 @@ class EstimatorDevice:
         self._counters: dict[int, Counter] = {phase: Counter() for phase in phases}
         self._tables: dict[int, Table] = {phase: Counter() for phase in phases}
         self._busy: dict[int, Counter] = {phase: Counter() for phase in phases}
+        self._layers: dict[int, Counter] = {phase: Counter() for phase in phases}
 
     def close(self) -> None:
         pass

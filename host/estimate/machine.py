@@ -22,7 +22,10 @@ from .row_stationary import work_of
 from .traffic import Table
 from .update import Update
 
-__all__ = ["Machine"]
+__all__ = ["REST", "Machine"]
+
+REST = -1
+"""In place of a layer's number: cycles of a batch after its last command on the main array."""
 
 SKIPPED_CYCLES, ISSUED_CYCLES = 5, 24
 """Fetch's states of a command that is skipped, and of one that is handed out, with its lookups (fetch.py, issue.py)."""
@@ -41,7 +44,8 @@ FIRST_CYCLES = 12
 class Machine:
     """A design that runs batches of a program.
 
-    ``table`` has the bytes moved, by command and operand; ``window``: address of the predictor memory, 0 for none.
+    ``table`` has the bytes moved, by command and operand; ``layers`` the cycles that the main array's commands of a
+    layer took, each since the one before it. ``window``: address of the predictor memory, 0 for none.
     With ``known``, what repeats is left out (see :mod:`.repeats`), which saves most of the time. With
     ``row_stationary`` its arrays are the modelled ones of :mod:`.row_stationary`.
     """
@@ -51,7 +55,8 @@ class Machine:
         self.clock = clock = Clock()
         self.memory = Memory(clock, config)
         self.table: Table = Counter()
-        self.commands = 0
+        self.layers: Counter[int] = Counter()
+        self.commands = self._charged = 0
         self.waiting = self.ended = False
         on_chip = window and config.predictor_on_chip
         self._chip = range(window, window + config.predictor_bytes) if on_chip else range(0)
@@ -81,9 +86,18 @@ class Machine:
 
     def _completes(self, name: str):
         def complete() -> None:
-            self._done[self._flying[name].drop()].grow()
+            kind, layer = self._flying[name].drop()
+            if name == "main":
+                self._charge(layer)
+            self._done[kind].grow()
 
         return complete
+
+    def _charge(self, layer: int) -> None:
+        """Let the cycles since the last ones that were charged be those of a layer."""
+        now = self.clock.now + self.clock.left_out
+        self.layers[layer] += now - self._charged
+        self._charged = now
 
     def _dispatched(self, name: str) -> Queue:
         """The queue from which a unit takes its commands, once those that they wait for are complete."""
@@ -177,6 +191,7 @@ class Machine:
                 self.table["fetch", "", "read"] += COMMANDS_AHEAD * COMMAND_BYTES  # which are dropped
                 yield LEAVING_CYCLES
                 if opcode == Opcode.END:
+                    self._charge(REST)
                     self.ended = True
                     return
                 self.waiting = True
@@ -194,7 +209,7 @@ class Machine:
         yield ISSUED_CYCLES
         yield self._queues[name].room
         yield self._flying[name].room
-        self._flying[name].put(kind)
+        self._flying[name].put((kind, command.layer))
         self._given[kind].grow()
         item: Command | Task = command
         if command.opcode not in UPDATES:

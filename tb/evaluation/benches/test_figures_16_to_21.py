@@ -107,6 +107,27 @@ def test_a_network_that_does_not_fit_stops_no_other(asked, monkeypatch, tmp_path
     assert list(json.loads(path.read_text())["details"]["cifar10_free_32"]["details"]) == ["vgg16"]
 
 
+def test_cycles_by_layer(capsys, monkeypatch):
+    """All layers are the batch; each one's share of the baseline is a figure. Two networks at once are refused."""
+    estimated, whole = paper_batches.estimated, []
+    monkeypatch.setattr(
+        paper_batches, "estimated", lambda *given, **more: whole.append(estimated(*given, **more)) or whole[-1]
+    )
+    found = paper_batches.layers(paper_batches.Case("lenet", "cifar10", "free"), 1, "tiny", 1)
+    for phases, batches in zip(found.values(), whole, strict=True):
+        assert {phase: sum(layers.values()) for phase, layers in phases.items()} == {
+            phase: batch.cycles for phase, batch in batches.items()
+        }
+    assert len(found["max"]["gp"]) == 6 and min(found["efficient"]["bp"].values()) > 0
+    gp = {"gp": {"a": 12, "b": 8}}
+    found = {"baseline": {"bp": {"a": 30, "b": 10}}, "low": gp, "efficient": gp, "max": gp}
+    figures = paper_batches.layer_figures(found)
+    assert figures["layers_least_max_gp"] == 0.4 and figures["layers_most_low_gp"] == 0.8
+    with pytest.raises(SystemExit):
+        bench.main(["--layers", "--models", "vgg13", "--data", "cifar10"])
+    assert "--layers takes one network, data set, dataflow and batch, not 10 of them" in capsys.readouterr().err
+
+
 def test_sources_that_decide_an_estimate():
     """The estimator takes numbers from the RTL's and the golden model's modules too."""
     root = paper_batches.deciding()[-1].parents[2]

@@ -40,7 +40,11 @@ def results():
         "imagenet_free_32": {"vgg13": row(2, update=3000)}, "voc_free_16": {"yolo-v3": row(3)},
         "cifar10_free_128": {"vgg13": row(2)},
     }  # fmt: skip
-    return {"details": {name: {"details": rows, "figures": []} for name, rows in parts.items()}}
+    cycles = {"a.Conv2d": 3000, "Linear": 1000}
+    phases = {"warmup": cycles, "bp": cycles, "gp": {"a.Conv2d": 1200, "Linear": 900}}
+    layers = {"baseline": {"bp": cycles}, **dict.fromkeys(VARIANTS[1:], phases)}
+    found = {name: {"details": rows, "figures": []} for name, rows in parts.items()}
+    return {"details": {**found, "layers": {"details": {"vgg13 on cifar10": layers}}}}
 
 
 def test_the_section(results):
@@ -60,6 +64,8 @@ def test_the_section(results):
     assert "| free, CIFAR-10, batch 128 | 1 |" in text and "| vgg13, CIFAR-10, batch 128 |" in text
     assert "| CIFAR-10*, free | 32 | 2 |" in text and "| Pascal VOC*, free | 16 | 1 |" in text
     assert f"| vgg13, CIFAR-10 | {one} / {one} | {one} / {one} |  |" in text  # by dataflow
+    whole, part = "3 (100 %)", "1 (40 %)"
+    assert f"| a | 3 | {' | '.join([whole, whole, part, whole, part, whole, part])} |\n| Linear | 1 |" in text
     told = text.replace("\n", " ")
     assert "counted: softmax of resnet50 on CIFAR-10, yolo-v3 on Pascal VOC. " in told
     assert "1.58 needs a backward pass of 3.36 forward passes" in told
@@ -83,7 +89,8 @@ def test_rows_of_several_states_are_told(results):
 
 
 def test_images_without_their_rows_are_left_out(results, tmp_path, monkeypatch):
-    del results["details"]["cifar10_free_32"]["details"]["vgg13"], results["details"]["voc_free_16"]
+    for part in ("layers", "voc_free_16"):
+        del results["details"][part]
     page = tmp_path / "page.md"
     page.write_text(f"{paper_figures.BEGIN}\n{paper_figures.END}")
     (tmp_path / "results.json").write_text(json.dumps(results))
@@ -123,10 +130,10 @@ def test_the_plots(results, tmp_path):
     parts = paper_figures.parts_of(results)
     found = [(data, flow, rows) for (data, flow, _), rows in parts.items()]
     paper_plots.plot_speedups(found, tmp_path / "speedups.png")
-    paper_plots.plot_phases(row(2), tmp_path / "phases.png")
+    paper_plots.plot_layers(results["details"]["layers"]["details"]["vgg13 on cifar10"], tmp_path / "layers.png")
     paper_plots.plot_energy([("cifar10", 32, parts["cifar10", "free", 32])], tmp_path / "energy.png")
     assert {path.name for path in tmp_path.iterdir() if path.stat().st_size > 5000} == {
-        "speedups.png", "phases.png", "energy.png",
+        "speedups.png", "layers.png", "energy.png",
     }  # fmt: skip
 
 
