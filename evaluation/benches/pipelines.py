@@ -11,8 +11,7 @@ alone with ``vgg13_alone_``, in batches of 16 images with ``vgg13_batch16_``), i
 without it. Names that end in ``_link`` are with messages that take time, those in ``_balanced`` with each kind of step
 equally long on all devices, as a perfect cut would have it. Runs of GP and BP batches are laid out from the cycles of a
 run's steps; that of two GP batches and a BP batch is also run. ``layout_error``: the largest part by which a run and
-its layout differ; steps' own cycles vary a little by batch. ``expected_gain_*_N``: the gain in batches of N images, as
-the cost model expects it; it has no overlap of the predictor's array with the main one.
+its layout differ; steps' own cycles vary a little by batch.
 
 What is measured is kept in ``build/bench_pipelines``: a bench that was stopped goes on after it. The results are
 written anew after each schedule, and have those that are done.
@@ -39,7 +38,6 @@ from ...host.console import writable
 from ...host.devices.simulated import SimDevice
 from ...host.pipelines.counts import Mix
 from ...host.pipelines.device_program import Staged
-from ...host.pipelines.expected import expected
 from ...host.pipelines.job import pipeline_sources
 from ...host.pipelines.schedules import CHUNKS
 from ...host.pipelines.staged_network import Link, StagedNetwork, staged_of
@@ -70,21 +68,20 @@ MIX = Mix(paper.EPOCHS, paper.WARMUP_EPOCHS, paper.PHASES)
 class Case:
     """A network whose cycles are measured; names of its figures begin with ``prefix``.
 
-    ``schedules``: in the order in which they run; ``larger``: batches for which the cost model tells what to expect.
+    ``schedules``: in the order in which they run.
     """
 
     settings: TrainSettings
     shape: tuple[int, int, int]
     prefix: str = ""
     schedules: tuple[str, ...] = SCHEDULES
-    larger: tuple[int, ...] = ()
 
 
 CASES = {
     "vgg-small": Case(TrainSettings(model="vgg-small", preset="tiny", batch=4, micro_batches=4, seed=1), (3, 16, 16)),
     "vgg13": Case(
         TrainSettings(model="vgg13", preset="paper", batch=8, micro_batches=4, seed=1), (3, 32, 32), "vgg13_",
-        ("gpipe", "chimera", "1f1b", "zb-h1"), (8, 16, 32, 64, 128),
+        ("gpipe", "chimera", "1f1b", "zb-h1"),
     ),
     "vgg13-one-device": Case(
         TrainSettings(model="vgg13", preset="paper", batch=8, micro_batches=4, seed=1), (3, 32, 32), "vgg13_alone_", (),
@@ -210,7 +207,6 @@ def measure(name: str, path: Path, source: str) -> None:
     both = settings, replace(settings, variant=VARIANT)
     module = build_model(settings.model, shape, CLASSES, settings.seed)
     figures: dict[str, float] = dict(counted(both[1])) if case is next(iter(CASES.values())) else {}
-    figures |= {f"{prefix}{figure}": value for figure, value in expectations(case, module)}
     alone = {"baseline": kept(f"one-baseline-{shape[1]}", settings, partial(on_one_device, settings, shape))}
     figures[f"{prefix}cycles_bp_one"] = one = alone["baseline"]["warmup"]
     details: dict[str, object] = {"one_device": alone, "link": vars(LINK), "settings": settings.to_dict()}
@@ -237,22 +233,6 @@ def measure(name: str, path: Path, source: str) -> None:
     merge_results(path, name, figures, details, origin)
     for figure, value in figures.items():
         print(f"{figure}: {value:,.6g}")
-
-
-def expectations(case: Case, module: nn.Module) -> Iterator[tuple[str, float]]:
-    """Gains of ADA-GP in larger batches by the cost model."""
-    share = float(MIX.share)
-    for batch in case.larger:
-        for schedule in case.schedules:
-            plain, ada = (
-                expected(laid_out(replace(case.settings, batch=batch, variant=variant), schedule, module, case.shape),
-                         IDEAL)
-                for variant in ("baseline", VARIANT)
-            )  # fmt: skip
-            mixed = (1 - share) * ada.cycles + share * ada.gp_cycles
-            yield f"expected_gain_{schedule.replace('-', '_')}_{batch}", plain.cycles / mixed
-        mixed = (1 - share) * ada.one_device_cycles + share * ada.gp_one_device_cycles
-        yield f"expected_gain_one_{batch}", plain.one_device_cycles / mixed
 
 
 def of_schedule(name: str, plans: dict, runs: dict[str, dict[str, Steps]], one: int) -> Iterator[tuple[str, float]]:

@@ -29,7 +29,6 @@ from ..instruments.results import FOLDER, merge_results
 from .pipelines import (
     CASES,
     CLASSES,
-    DEVICES,
     IDEAL,
     LINK,
     WORK,
@@ -40,7 +39,7 @@ from .pipelines import (
     steps_of,
 )
 
-__all__ = ["PART", "SETTINGS", "StageMemory", "main", "memory_of"]
+__all__ = ["PART", "SETTINGS", "StageMemory", "figures_of", "main", "memory_of"]
 
 COMMAND = "python -m adagp.evaluation.benches.stale_pipelines"
 PART = "stale"
@@ -76,10 +75,11 @@ def memory_of(plan: Staged) -> list[StageMemory]:
 def figures_of(name: str, plan: Staged, steps: dict[str, Steps], one: int) -> Iterator[tuple[str, float]]:
     """Figures of a schedule."""
     cycles, slow = (laid(plan, [steps[kind]], IDEAL) for kind in ("bp", "alone"))
-    busy = [sum(each for place, _, each in steps["bp"] if place == device) for device in range(DEVICES)]
+    devices = plan.schedule.devices
+    busy = [sum(each for place, _, each in steps["bp"] if place == device) for device in range(devices)]
     yield f"cycles_{name}", cycles
     yield f"alone_{name}", slow
-    yield f"idle_{name}", 1 - sum(busy) / (DEVICES * cycles)
+    yield f"idle_{name}", 1 - sum(busy) / (devices * cycles)
     yield f"limit_{name}", one / max(busy)
     yield f"speedup_{name}", one / cycles
     yield f"speedup_{name}_link", one / laid(plan, [steps["bp"]], LINK)

@@ -1,6 +1,6 @@
 """Section of the page of pipelines about measured ones: ``results/pipelines.json`` as tables, with what it means.
 
-It has a part for each network; of the larger one, schedules that have been measured.
+It has a part for each network, and one that is estimated.
 """
 
 import json
@@ -12,8 +12,11 @@ from textwrap import fill
 from ...algorithm import paper_numbers as paper
 from ...host.pipelines.counts import formula
 from ...host.pipelines.schedules import SCHEDULES as KINDS
+from ..benches.pipeline_estimates import PART as ESTIMATED
+from ..benches.pipeline_estimates import PREFIX
 from ..benches.pipelines import CASES, LINK, MIX, SCHEDULES
 from .figures import RESULTS
+from .pipeline_estimates import estimates_section
 from .provenance import details, fold, session
 from .reference import table
 from .stale_runs import stale_section
@@ -60,7 +63,8 @@ def measured(folder: Path = RESULTS) -> str:
         table(("schedule", *(f"{what}: {' / '.join(ENDS.values())}" for what in (
             "speed-up over one device", "ADA-GP over itself", "ADA-GP over one device"))), others),
         fill(_left(figures), 120), fill(_chimera(figures), 120),
-        *(_larger(figures, origins) if "vgg13" in origins else ()),
+        *_larger(figures, origins), "### Larger batches, estimated", _origin(origins[ESTIMATED]),
+        *estimates_section(figures),
         *(("### Measured stale weights", _origin(origins["stale"]), *stale_section(figures, results["details"]))
           if "stale" in origins else ()),
     ])  # fmt: skip
@@ -71,56 +75,55 @@ def _origin(origin: Mapping) -> str:
 
 
 def _larger(figures: Mapping[str, float], origins: Mapping) -> Iterator[str]:
-    """The part about the larger network: what was measured of it, and what larger batches are expected to gain."""
+    """The part about the larger network: what was measured of it."""
     settings, batch = LARGER.settings, LARGER.settings.batch
     found = {name.removeprefix(LARGER.prefix): value for name, value in figures.items()
              if name.startswith(LARGER.prefix)}  # fmt: skip
     names = {schedule.replace("-", "_"): KINDS[schedule].title for schedule in SCHEDULES}
-    run = {name: title for name, title in names.items() if f"gain_{name}" in found}
+    estimates = {name: f"{figures[f'{PREFIX}gain_{name}_{batch}']:.3f}" for name in ("one", *names)}
+    alone = f"{found['alone_gain_one']:.3f}"
     apart = {name.removeprefix("alone_"): value for name, value in found.items() if name.startswith("alone_")}
-    expected = f"{found[f'expected_gain_one_{batch}']:.3f}"
-    rows: list[tuple[str, ...]] = [("one device", _cycles(found["cycles_bp_one"]), "", "1", *[""] * 3, expected, "")]
-    if apart:
-        alone = f"{apart['gain_one']:.3f}"
-        rows.append(("one device, by itself", _cycles(apart["cycles_bp_one"]), _pair(apart, "one"), "", alone, "", "",
-                     expected, alone))  # fmt: skip
+    rows: list[tuple[str, ...]] = [
+        ("one device", _cycles(found["cycles_bp_one"]), "", "1", *[""] * 5),
+        ("one device, by itself", _cycles(apart["cycles_bp_one"]), _pair(apart, "one"), "", alone, "", "",
+         estimates["one"], alone),
+    ]  # fmt: skip
     rows += [
         (title, _cycles(found[f"cycles_bp_{name}"]), _pair(found, name), f"{found[f'speedup_{name}']:.2f}",
-         *(f"{found[f'gain_{name}{end}']:.3f}" for end in ENDS), f"{found[f'expected_gain_{name}_{batch}']:.3f}",
-         f"{found[f'total_{name}']:.2f}")
-        for name, title in run.items()
+         *(f"{found[f'gain_{name}{end}']:.3f}" for end in ENDS), estimates[name], f"{found[f'total_{name}']:.2f}")
+        for name, title in names.items()
     ]  # fmt: skip
     yield "### VGG13"
-    yield "\n\n".join(_origin(origins[part]) for part in ("vgg13", "vgg13-one-device") if part in origins)
+    parts = ("vgg13", "vgg13-one-device", "vgg13-batch16")
+    yield "\n\n".join(_origin(origins[part]) for part in parts if part in origins)
     yield fill(
         f"VGG13 on {LARGER.shape[1]}x{LARGER.shape[2]} images, preset `{settings.preset}`, a batch of {batch} images in"
         f" {settings.micro_batches} micro-batches, four devices, measured as above. The three columns of ADA-GP over"
-        " itself are as measured, with links and with equal stages; the cost model expects the one after them. A single"
-        " device by itself was measured on later hardware; no ratio to another row has its cycles.", 120,
+        " itself are as measured, with links and with equal stages; the one after them is"
+        " [estimated](#larger-batches-estimated). A single device by itself was measured on later hardware; no ratio to"
+        " another row has its cycles.", 120,
     )  # fmt: skip
     yield table(("schedule", "BP, baseline", "BP / GP, ADA-GP", "speed-up over one device", "ADA-GP over itself",
-                 "links", "equal stages", "expected", "ADA-GP over one device"), rows)  # fmt: skip
-    yield fill(_batches(found, run), 120, break_on_hyphens=False)
-    yield table(
-        ("ADA-GP over itself, expected", *(f"{size} images" for size in LARGER.larger)),
-        [(title, *(f"{found[f'expected_gain_{name}_{size}']:.3f}" for size in LARGER.larger))
-         for name, title in {"one": "one device", **names}.items()],
+                 "links", "equal stages", "estimated", "ADA-GP over one device"), rows)  # fmt: skip
+    gains = ", ".join(f"{found[f'gain_{name}']:.3f} over {title}" for name, title in names.items())
+    yield fill(
+        f"In batches of {batch} images ADA-GP gains {gains}; below 1 it loses. The predictor works once a batch,"
+        " however few images that has, and it has as much to do as VGG13 has weights. So gains grow with the batch."
+        " With links Chimera's replicas exchange sums of all gradients in BP batches, and in GP batches none."
+        + _sixteen(figures), 120, break_on_hyphens=False,
     )  # fmt: skip
 
 
-def _batches(found: Mapping[str, float], run: Mapping[str, str]) -> str:
-    """The sentence about the size of batches."""
-    batch = LARGER.settings.batch
-    gains = ", ".join(f"{found[f'gain_{name}']:.3f} over {title}" for name, title in run.items())
-    first = next((size for size in LARGER.larger if found[f"expected_gain_chimera_{size}"] > 1), None)
-    most = LARGER.larger[-1]
-    last = found[f"expected_gain_chimera_{most}"]
+def _sixteen(figures: Mapping[str, float]) -> str:
+    """The sentence about the batch of 16 images that was measured, if it was."""
+    case = CASES["vgg13-batch16"]
+    found = {name.removeprefix(case.prefix): value for name, value in figures.items() if name.startswith(case.prefix)}
+    if "gain_1f1b" not in found:
+        return ""
     return (
-        f"In batches of {batch} images ADA-GP gains {gains}; below 1 it loses. The predictor works once a batch,"
-        " however few images that has, and it has as much to do as VGG13 has weights. So gains grow with the batch."
-        f" By the cost model ADA-GP gains over Chimera from batches of {first} images on, and {last:.3f} times in"
-        f" batches of {most}, which are {most // LARGER.settings.micro_batches} images in a micro-batch."
-        " With links Chimera's replicas exchange sums of all gradients in BP batches, and in GP batches none."
+        f" In batches of {case.settings.batch} images, measured on later hardware, a BP batch of 1F1B takes"
+        f" {_cycles(found['cycles_bp_1f1b'])} cycles without ADA-GP, and {_pair(found, '1f1b')} with it: a gain of"
+        f" {found['gain_1f1b']:.3f}, where {figures[f'{PREFIX}gain_1f1b_{case.settings.batch}']:.3f} is estimated."
     )
 
 

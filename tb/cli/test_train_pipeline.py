@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from adagp.host.pipelines import job
+from adagp.host.pipelines.ranks import OneProcess
 from adagp.host.pipelines.training import PipelineTrainer
 from adagp.host.training.run_folder import RunFolder
 from adagp.spec.phases import GP
@@ -91,22 +92,31 @@ def test_predicted_gradients_have_the_bits_of_one_device_in_a_run_that_goes_on(a
 
 
 def test_stale_weights_and_a_hybrid_go_on_with_the_same_bits(adagp, tmp_path, monkeypatch):
-    """One epoch with stale weights and one without; the run stops within each."""
-    stale, checkpoint = (*SEVERAL, "--one-process", "--pipeline", "stale-1f1b", "--pipelined-epochs", "1"), []
-    code, _, err = adagp("train", "-o", tmp_path / "one", *stale)
-    assert code == 0 and "missed" in err and "without stale weights" in " ".join(err.split())
-    write = PipelineTrainer.checkpoint
+    """One process stops in the epoch without stale weights; of two, one is killed in the epoch with them."""
+    stale, write = (*SEVERAL, "--pipeline", "stale-1f1b", "--pipelined-epochs", "1"), PipelineTrainer.checkpoint
 
     def stopping(trainer):
         write(trainer)
-        checkpoint.append(trainer.progress.epoch)
-        if len(checkpoint) in (1, 3):
-            raise KeyboardInterrupt
+        if isinstance(trainer.team, OneProcess):
+            if trainer.progress.epoch and trainer.progress.step:
+                raise KeyboardInterrupt
+        else:
+            trainer.team._others[0].send_signal(signal.SIGKILL)
 
-    monkeypatch.setattr(PipelineTrainer, "checkpoint", stopping)
-    assert [adagp("train", "-o", tmp_path / "run", *stale)[0] for _ in range(3)] == [130, 130, 0]
-    hybrid, one = (RunFolder(tmp_path / name).summary for name in ("run", "one"))
-    assert hybrid["weights_hash"] == one["weights_hash"] and checkpoint[0] == 0 < checkpoint[2] + 1
+    def run(name, *options):
+        with monkeypatch.context() as patched:
+            patched.setattr(PipelineTrainer, "checkpoint", stopping)
+            stopped, _, told = adagp("train", "-o", tmp_path / name, *stale, *options)
+        code, _, err = adagp("train", "-o", tmp_path / name, *stale, *options)
+        assert code == 0 and "missed" in err and "without stale weights" in " ".join(err.split())
+        return RunFolder(tmp_path / name).summary, stopped, told, err
+
+    one, stopped, _, err = run("one", "--one-process")
+    assert stopped == 130 and "going on from epoch 2, batch 2" in err
+    hybrid, stopped, told, err = run("run")
+    assert stopped == 1 and "rank 1 was killed by SIGKILL; the same command goes on from the last checkpoint" in told
+    assert "going on from epoch 1, batch 2" in err
+    assert hybrid["weights_hash"] == one["weights_hash"]
     assert [row["missed"] for row in hybrid["pipeline"]["stages"]] == [1, 0]
 
 
