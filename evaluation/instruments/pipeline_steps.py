@@ -8,7 +8,7 @@ import numpy as np
 from ...host.compiler.predictor_steps import SHARED
 from ...host.pipelines.counts import Mix
 from ...host.pipelines.device_program import Staged
-from ...host.pipelines.expected import agreed, arrival, needed
+from ...host.pipelines.expected import agreed, free_after
 from ...host.pipelines.staged_network import Link, StagedNetwork
 from ...host.pipelines.steps import Step, What
 from ...host.pipelines.worker import HEADER_BYTES
@@ -67,20 +67,8 @@ def laid(staged: Staged, batches: Sequence[Steps], link: Link) -> float:
     size = staged.schedule.devices
     free = [0.0] * size
     for batch in batches:
-        ends: dict[Step, float] = {}
         rows = [[(step, cycles) for place, step, cycles in batch if place == device] for device in range(size)]
-        while any(rows):
-            before = sum(map(len, rows))
-            for place, row in enumerate(rows):
-                while row and all(need in ends for need in needed(staged, row[0][0])):
-                    step, cycles = row.pop(0)
-                    begin = max([free[place], *(
-                        ends[need] + arrival(staged, step, need, place, link) for need in needed(staged, step)
-                    )])  # fmt: skip
-                    free[place] = begin + cycles
-                    if step.what is not What.ADAM:
-                        ends[step] = free[place]
-            assert sum(map(len, rows)) < before, "the devices wait for each other"
+        free = free_after(staged, rows, free, link)
         if any(step.what is What.ADAM for _, step, _ in batch):
             free = [max(free) + link.cycles(HEADER_BYTES * len(SHARED))] * size
         free = agreed(staged, free, link)

@@ -16,7 +16,7 @@ from .staged_network import Link
 from .steps import BACKWARDS, Step, What
 from .worker import HEADER_BYTES, agreed_bytes
 
-__all__ = ["Expected", "StageRow", "agreed", "arrival", "expected", "mean_bytes", "message_bytes", "needed"]
+__all__ = ["Expected", "StageRow", "agreed", "expected", "free_after"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def expected(staged: Staged, link: Link) -> Expected:
     for (replica, stage), cycles in sorted(totals.items(), key=lambda item: item[0][::-1]):
         place = staged.schedule.places[replica, stage].forward
         device, passed = staged.devices[place], len(staged.schedule.of_replica(replica))
-        sent = sum(message_bytes(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
-        summed = message_bytes(staged, What.UPDATE, stage) + passed * replica * mean_bytes(staged, stage)
+        sent = sum(_message_bytes(staged, what, stage) for what in (What.FORWARD, What.BACKWARD))
+        summed = _message_bytes(staged, What.UPDATE, stage) + passed * replica * _mean_bytes(staged, stage)
         if staged.schedule.replicas > replica + 1:  # once for both stages of a device
             summed += agreed_bytes(staged, place)
         rows.append(StageRow(
@@ -84,12 +84,12 @@ def expected(staged: Staged, link: Link) -> Expected:
         ))  # fmt: skip
     gp_rows = [device.gp_steps for device in staged.devices]
     if staged.schedule.replicas > 1:  # a device ends a batch before it begins the next
-        gp = _makespan(staged, gp_rows, gp_times, link)
+        gp = gp_times.makespan(gp_rows, link)
     else:
         gp = max(sum(map(gp_times.of_step, steps)) for steps in gp_rows)
     whole, gp_whole = times.alone(lambda device: device.steps), gp_times.alone(lambda device: device.gp_steps)
-    end = _makespan(staged, [device.steps for device in staged.devices], times, link)
-    slow = _makespan(staged, [device.alone_steps for device in staged.devices], times, link)
+    end = times.makespan([device.steps for device in staged.devices], link)
+    slow = times.makespan([device.alone_steps for device in staged.devices], link)
     return Expected(end, whole, tuple(rows), gp, gp_whole, slow)
 
 
@@ -106,6 +106,11 @@ class _Times:
             updates = unjudged(self._staged.sections.of(step.what, step.stage))
             return self._cycles([*self._staged.sums_of(step), *updates])
         return self.of(step.what, step.stage) + self._cycles(self._staged.sums_of(step))
+
+    def makespan(self, rows: Sequence[Sequence[Step]], link: Link) -> float:
+        """Cycles until the last device is done with its row of steps."""
+        timed = [[(step, self.of_step(step)) for step in row] for row in rows]
+        return max(free_after(self._staged, timed, [0.0] * len(timed), link))
 
     def alone(self, steps_of: Callable[[DeviceProgram], Sequence[Step]]) -> int:
         """Cycles of all steps on one device, which makes each update once, and one step ADAM."""
@@ -131,7 +136,7 @@ class _Times:
         )  # fmt: skip
 
 
-def message_bytes(staged: Staged, what: What, stage: int) -> int:
+def _message_bytes(staged: Staged, what: What, stage: int) -> int:
     """Bytes that a step sends to other devices; of the predictor's gradients, which go apart, the longer one's.
 
     Those of an update are the sums of gradients that replicas exchange.
@@ -144,7 +149,7 @@ def message_bytes(staged: Staged, what: What, stage: int) -> int:
     return sum(HEADER_BYTES + each.n_bytes for each in tensors)
 
 
-def needed(staged: Staged, step: Step) -> list[Step]:
+def _needed(staged: Staged, step: Step) -> list[Step]:
     """The steps that a step of a single batch waits for."""
     if step.what is What.ADAM:
         return [Step(What.LEARN, 0, None, step.batch)]
@@ -155,17 +160,17 @@ def needed(staged: Staged, step: Step) -> list[Step]:
     return [each for each in staged.schedule.needs(step) if step.what is not What.UPDATE or each.what in ends]
 
 
-def arrival(staged: Staged, step: Step, need: Step, place: int, link: Link) -> float:
+def _arrival(staged: Staged, step: Step, need: Step, place: int, link: Link) -> float:
     """Cycles from the end of a step until the device that takes the next one has its results."""
     if staged.schedule.device(need) == place:
         return 0.0
     if step.what is not What.UPDATE:
-        return link.cycles(message_bytes(staged, need.what, need.stage))
-    n_bytes = mean_bytes(staged, step.stage) if step.phase == GP else message_bytes(staged, What.UPDATE, step.stage)
+        return link.cycles(_message_bytes(staged, need.what, need.stage))
+    n_bytes = _mean_bytes(staged, step.stage) if step.phase == GP else _message_bytes(staged, What.UPDATE, step.stage)
     return link.cycles(n_bytes)
 
 
-def mean_bytes(staged: Staged, stage: int) -> int:
+def _mean_bytes(staged: Staged, stage: int) -> int:
     """Bytes of the predictor's inputs of a stage, which replicas exchange."""
     return sum(HEADER_BYTES + staged.tensors[name].n_bytes for name in staged.exchange.means(stage))
 
@@ -179,19 +184,25 @@ def agreed(staged: Staged, free: Sequence[float], link: Link) -> list[float]:
             for place, own in enumerate(free)]  # fmt: skip
 
 
-def _makespan(staged: Staged, rows: Sequence[Sequence[Step]], times: _Times, link: Link) -> float:
-    """Cycles until the last device is done with its row of steps, if each takes them in order, as soon as it can."""
-    schedule, ends = staged.schedule, dict[Step, float]()
-    left, free = list(rows), [0.0] * schedule.devices
+def free_after(
+    staged: Staged, rows: Sequence[Sequence[tuple[Step, float]]], free: Sequence[float], link: Link
+) -> list[float]:
+    """Cycles after which each device has taken its row of steps, in order and each as soon as its messages are there.
+
+    A batch's ``rows`` have steps with their cycles; a device is ``free`` from a cycle on.
+    """
+    ends: dict[Step, float] = {}
+    left, found = [list(row) for row in rows], list(free)
     while any(left):
-        for place, steps in enumerate(left):
-            if steps and all(need in ends for need in needed(staged, steps[0])):
-                step = steps[0]
-                begin = max([free[place], *(
-                    ends[need] + arrival(staged, step, need, place, link) for need in needed(staged, step)
+        before = sum(map(len, left))
+        for place, row in enumerate(left):
+            while row and all(need in ends for need in _needed(staged, row[0][0])):
+                step, cycles = row.pop(0)
+                begin = max([found[place], *(
+                    ends[need] + _arrival(staged, step, need, place, link) for need in _needed(staged, step)
                 )])  # fmt: skip
-                free[place] = begin + times.of_step(step)
+                found[place] = begin + cycles
                 if step.what is not What.ADAM:  # each device has its own
-                    ends[step] = free[place]
-                left[place] = steps[1:]
-    return max(free)
+                    ends[step] = found[place]
+        assert sum(map(len, left)) < before, "the devices wait for each other"
+    return found
