@@ -10,7 +10,9 @@ __all__ = ["CONFIGS", "LEAST", "check_burst", "loops", "place", "token"]
 # Small scratchpads, so that random tiles meet their ends.
 CONFIGS = {
     "tiny": replace(preset("tiny"), a_depth=64, b_depth=32, c_depth=32),
-    "port128": replace(preset("tiny"), port_width=128, max_burst_beats=4, a_depth=16, b_depth=32, c_depth=32),
+    "port128": replace(
+        preset("tiny"), variant="efficient", port_width=128, max_burst_beats=4, a_depth=16, b_depth=32, c_depth=32
+    ),
     "paper": replace(preset("paper"), a_depth=16, b_depth=16, c_depth=8, max_burst_beats=16),
     "int8": replace(preset("tiny"), operand_width=8, a_depth=32, b_depth=32, c_depth=32, max_burst_beats=1),
 }

@@ -229,22 +229,19 @@ def test_random_descriptors(name, stall):
 def _segments(config, n, length, **fields):
     """A STORE of ``n`` segments of ``length`` operands, a tile of its own."""
     d = {
-        "n0": 1,
-        "n1": n,
-        "n2": 1,
-        "d1": length * config.operand_bytes,
-        "s1": length,
-        "length": length,
-        "dram": 0,
-        "sp": 0,
-    }
+        "n0": 1, "n1": n, "n2": 1, "d1": length * config.operand_bytes, "s1": length, "length": length,
+        "dram": 0, "sp": 0,
+    }  # fmt: skip
     return {**d, "half": 0, "begin": 1, "close": 1, "done": 1, "command": 5, "dry": 0, **fields}
 
 
-@pytest.mark.parametrize("beats", [1, 3, 40])
-def test_a_beat_per_cycle(beats):
-    """Without stalls, beats follow each other from the first to the last, also of short segments."""
-    config, rng = CONFIGS["tiny"], seeded(9)
+@pytest.mark.parametrize(("name", "beats"), [("tiny", 1), ("tiny", 3), ("tiny", 40), ("port128", 2)])
+def test_a_beat_per_cycle(name, beats):
+    """Without stalls, beats follow each other from the first to the last, also of short segments.
+
+    With a predictor memory on chip these have two beats or more.
+    """
+    config, rng = CONFIGS[name], seeded(9)
     n = 120 // beats
     program = [_segments(config, n, beats * config.beat_elements, s1=0)]
     _, memory, *_ = _run(config, program, rng, 0.0)
