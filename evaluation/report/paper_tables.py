@@ -6,7 +6,7 @@ from ...algorithm import paper_numbers as paper
 from ...host.compiler.dataflow import DATAFLOWS, MODELLED
 from ...spec.config import VARIANTS
 from ...spec.phases import PHASE_NAMES, PHASE_TITLES
-from ..instruments.paper_batches import DATA, KINDS, figures_of
+from ..instruments.paper_batches import AFTER, DATA, KINDS, figures_of
 from .paper_plots import TITLES, Layers, energy, layer_names
 from .paper_sentences import Part, Rows, complete, marks, mean_of, percent
 from .reference import table
@@ -120,15 +120,13 @@ def networks(parts: Mapping[Part, Rows]) -> str:
 
 def layers(found: Layers) -> str:
     """Cycles by layer, with the shares of the baseline's in brackets."""
-
-    def cell(cycles: int, base: int) -> str:
-        return f"{cycles / 1e3:,.0f} ({100 * cycles / base:.0f} %)"
-
     rows = []
     for name, title in layer_names(found).items():
         base = found["baseline"]["bp"][name]
-        each = [cell(found[variant][phase][name], base) for variant, phase in LAYERED]
-        rows.append((title, f"{base / 1e3:,.0f}", *each))
+        each = [found[variant][phase][name] for variant, phase in LAYERED]
+        shares = [f" ({100 * count / base:.0f} %)" * (name != AFTER) for count in each]
+        cells = (f"{count / 1e3:,.0f}{share}" for count, share in zip(each, shares, strict=True))
+        rows.append((title, f"{base / 1e3:,.0f}", *cells))
     titles = (f"{TITLES[variant]}, {PHASE_TITLES[PHASE_NAMES.index(phase)]}" for variant, phase in LAYERED)
     head = ("layer", "baseline", *titles)
     return table(head, rows)
