@@ -45,9 +45,12 @@ class Task:
         self.owner = "predictor " * bool(command.predictor) + name, Places(command, config, task.a_base, chip)
 
     def key(self, block: int) -> tuple:
-        """The task but for what its descriptors' times don't depend on; of places, those in a block, and if on chip."""
+        """The task but for what its descriptors' times don't depend on; of places, those in a block, and if on chip.
+
+        Sums of a tensor's squares read it once, those of its products with another tensor both.
+        """
         given, (_, places) = vars(self.task), self.owner
-        return tuple(
+        return given["a_base"] == given["b_addr"], *(
             (given[name] % block, given[name] in places.chip) if name in ADDRESSES else given[name]
             for name in TASK_FIELDS if name not in IDLE
         )  # fmt: skip

@@ -6,10 +6,13 @@ import pytest
 import torch
 from adagp.evaluation.instruments.estimates import estimated
 from adagp.host.devices.estimator import EstimatorDevice
+from adagp.host.estimate.core import Task
 from adagp.host.estimate.repeats import DEEP, Mark, Pace, Run, Shape, kinds, runs
 from adagp.host.estimate.repeats import Known as Shapes
 from adagp.host.training.network import Network
+from adagp.spec.commands import FIELDS, Command, Opcode
 from adagp.spec.microcode.descriptors import ENGINES
+from adagp.spec.microcode.machine import task
 from adagp.spec.phases import BP, GP, PHASE_NAMES, WARMUP
 from adagp.spec.presets import preset
 from random_programs import DESIGNS
@@ -45,6 +48,17 @@ def test_what_is_under_way_must_be_alike():
     assert shape.last == {(1, 2): 90, (3, 4): 60}  # 190 is too near to the end
     shape.learn({30: Mark(0, ())})
     assert len(shape.marks) == 4
+
+
+def test_a_tensor_with_itself_is_another_shape():
+    """Sums of squares read a tensor once, wherever those of products have their second one."""
+    fields = {field.name: 0 for field in FIELDS} | {"a_addr": 1 << 20, "n": 2, "h": 4, "w": 4, "c": 4, "q": 4}
+    keys = set()
+    for b_addr in (1 << 20, 1 << 21, 1 << 22):
+        command = Command(Opcode.NORM_SUMS, {**fields, "b_addr": b_addr})
+        own = {name: getattr(command, name) for name in fields} | {"opcode": int(command.opcode)}
+        keys.add(Task(command, task(own), preset("tiny"), range(0)).key(4096))
+    assert len(keys) == 2
 
 
 def test_steps_keep_pace():
