@@ -105,8 +105,7 @@ class UpdateReader(wiring.Component):
         """
         config = self._config
         layout = {name: GroupLayout(config)[name].shape for name in array_bytes(config)}
-        # A slice is fast enough for a folded lane; Adam's finds its next weight in the skid after it.
-        groups = (Skid if config.update_cycles == 1 else RegisterSlice)(data.StructLayout(layout))
+        groups = Skid(data.StructLayout(layout))
         flush = delayed(m, flush, 1)
         m.submodules.groups = ResetInserter(flush)(groups)
         valid = []
