@@ -63,14 +63,15 @@ def _about(found: Mapping[str, float]) -> str:
         f"VGG13 as above in larger batches, each in {MICRO_BATCHES} micro-batches. [The estimator](estimator.md) times"
         " each step of each device, and steps are laid out as measured ones are. "
         + " ".join(_errors(found, batch) for batch in BATCHES if f"error_cycles_{batch}" in found)
-        + f" Some of what was measured in batches of {least} is of earlier hardware. All other batches are estimates"
-        " alone. In brackets is the part of the formula's gain that is reached."
+        + f" Most of what was measured in batches of {least} is of earlier hardware. In those of 16 only 1F1B was"
+        " measured, and one device without ADA-GP. All others are estimates alone. In brackets is the part of the"
+        " formula's gain that is reached."
     )
 
 
 def _errors(found: Mapping[str, float], batch: int) -> str:
     steps, *others = (100 * found[f"error_{kind}_{batch}"] for kind in ("steps", "cycles", "speedup", "gain"))
-    cycles, speedup, gain = (f"{value:.1f} %" for value in others)
+    cycles, speedup, gain = (f"{value:.2f} %" for value in others)
     return (
         f"In batches of {batch} images, estimates differ from the RTL by {steps:.2f} % in single steps (median), by"
         f" {cycles} at most in cycles of batches, by {speedup} in speed-ups and by {gain} in gains."
