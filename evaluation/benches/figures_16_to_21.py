@@ -33,6 +33,7 @@ from ...gen.provenance import SWITCHED, commit, provenance
 from ...host.compiler.dataflow import DATAFLOWS, MODELLED
 from ...host.compiler.lowering import LoweringError
 from ...host.compiler.mapping import MappingError
+from ...host.compiler.memory_plan import PlanError
 from ...host.console import at_least_one, writable
 from ...spec.config import VARIANTS
 from ...spec.presets import preset
@@ -156,20 +157,22 @@ def main(arguments: Iterable[str] | None = None) -> None:
     add("--data", choices=tuple(DATA), default=tuple(DATA), help="(default: all)")
     dataflows = (*DATAFLOWS, *MODELLED)
     add("--dataflows", choices=dataflows, default=dataflows, help="(default: all; rs: a model, no RTL)")
-    add("--batches", type=at_least_one, default=BATCHES, metavar="N", help=f"(default: {' '.join(map(str, BATCHES))})")
+    add("--batches", type=at_least_one, metavar="N",
+        help=f"(default: {' '.join(map(str, BATCHES))}, {BATCHES[0]} with --errors)")  # fmt: skip
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "figures_16_to_21.json", metavar="PATH")
     parser.add_argument("--errors", action="store_true", help="only say what leaving out changes")
     parser.add_argument("--layers", action="store_true", help="only say cycles by layer; of one network, for figure 16")
     given = parser.parse_args(None if arguments is None else list(arguments))
-    jobs = _jobs(given.models, given.data, given.dataflows, given.batches)
+    batches = given.batches or BATCHES[: 1 if given.errors else None]
+    jobs = _jobs(given.models, given.data, given.dataflows, batches)
     if given.errors or given.layers:
         if given.layers and len(jobs) > 1:
             parser.error(f"--layers takes one network, data set, dataflow and batch, not {len(jobs)} of them")
         _apart(Path(given.json), jobs, *((LAYERS, layers) if given.layers else (ERRORS, errors)))
         return
     rows: dict[str, dict[str, dict]] = {}
-    mistakes = []
+    mistakes: list[str] = []
     with bars() as progress, _done(jobs, given.jobs) as done:
         task = progress.add_task("networks", total=len(jobs))
         for job, row in done:
@@ -190,17 +193,24 @@ def main(arguments: Iterable[str] | None = None) -> None:
 
 
 def _apart(path: Path, jobs: list[Job], part: str, measure: Callable[[Case, int, str, int], dict]) -> None:
-    """Measure what isn't a row, and put it into the results as a part."""
-    source, found = commit(), {}
+    """Measure what isn't a row, and put it into the results as a part, which has all that is done so far."""
+    source, found, mistakes = commit(), dict[str, dict](), list[str]()
     with bars() as progress:
         for job in progress.track(jobs, description="networks"):
             name = f"{job.case.model} on {job.case.data}, {job.case.dataflow}, batch {job.batch}"
-            found[name] = measure(job.case, job.batch, PRESET, SEED)
-            told = layer_figures(found[name]) if part == LAYERS else found[name]
-            progress.console.print(f"{name}: {told}")
-    if part == ERRORS:
-        told = {"known_error_worst": max(row["known"] for row in found.values())}
-    merge_results(path, part, told, found, provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED))
+            try:
+                found[name] = measure(job.case, job.batch, PRESET, SEED)
+            except (LoweringError, MappingError, PlanError) as error:
+                mistakes.append(f"{name}: {error}")
+                continue
+            if part == LAYERS:
+                told = layer_figures(found[name])
+            else:
+                told = {f"{kind}_error_worst": max(row[kind] for row in found.values()) for kind in found[name]}
+            progress.console.print(f"{name}: {told if part == LAYERS else found[name]}")
+            merge_results(path, part, told, found, provenance(COMMAND, preset(PRESET), SEED, source, SWITCHED))
+    if mistakes:
+        raise SystemExit("\n".join(mistakes))
 
 
 def _merge(path: Path, part: str, rows: dict[str, dict]) -> None:

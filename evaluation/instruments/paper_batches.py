@@ -196,13 +196,23 @@ def saving(case: Case, batch: int, size: str, seed: int, every: int) -> tuple[di
 def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
     """By what part the cycles of MAX's batches differ at most if what repeats isn't left out, as ``known``.
 
+    ``known_bytes``: by what part bytes read or written of a kind do; none is to.
+
     Raises PlanError for a program that doesn't fit in memory.
     """
     network = _network(case, batch, design(size, VARIANTS[-1]), size, seed)
     row = estimate(case, batch, size, seed)
     assert row is not None
-    brief, whole = row["designs"][VARIANTS[-1]], _estimated(case, network)
-    return {"known": round(max(abs(brief[name]["cycles"] / one.cycles - 1) for name, one in whole.items()), 6)}
+    brief = row["designs"][VARIANTS[-1]]
+    whole = {name: _kept(one) for name, one in _estimated(case, network).items()}
+    moved = [
+        (ours, theirs) for name, one in whole.items() for kind in KINDS
+        for ours, theirs in zip(brief[name]["bytes"][kind], one["bytes"][kind], strict=True) if theirs or ours
+    ]  # fmt: skip
+    return {
+        "known": round(max(abs(brief[name]["cycles"] / one["cycles"] - 1) for name, one in whole.items()), 6),
+        "known_bytes": round(max(abs(ours - theirs) / max(ours, theirs) for ours, theirs in moved), 6),
+    }  # fmt: skip
 
 
 def layers(case: Case, batch: int, size: str, seed: int) -> dict[str, dict[str, dict[str, int]]]:

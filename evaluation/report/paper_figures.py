@@ -60,7 +60,8 @@ def short_ways(results: Mapping) -> str:
     names = ", ".join(results["details"][ERRORS]["details"])
     return fill(
         f"Measured for MAX on {names}: leaving out what repeats changes the cycles of a batch by"
-        f" {100 * results['figures']['known_error_worst']:.4f} % at most.", 120,
+        f" {100 * results['figures']['known_error_worst']:.4f} % at most"
+        f" and bytes of a kind by {100 * results['figures']['known_bytes_error_worst']:.4f} %.", 120,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from ...algorithm import paper_numbers as paper
 from ...host.pipelines.counts import formula
 from ...host.pipelines.schedules import SCHEDULES as KINDS
 from ..benches.pipeline_estimates import BATCHES, PREFIX
-from ..benches.pipelines import CASES, DEVICES, MIX, SCHEDULES
+from ..benches.pipelines import CASES, DEVICES, LINK, MIX, SCHEDULES
 from .reference import table
 
 __all__ = ["estimates_section"]
@@ -25,8 +25,11 @@ PRINTED = {each.replace("-", "_"): value for each, value in paper.PIPELINE_SPEED
 SIZES = tuple(f"{batch} images" for batch in BATCHES)
 
 
-def estimates_section(figures: Mapping[str, float]) -> Iterator[str]:
-    """Words and tables; ``figures`` are those of all parts, since formulae take steps that were counted."""
+def estimates_section(figures: Mapping[str, float], details: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Words and tables; ``figures`` are those of all parts, since formulae take steps that were counted.
+
+    ``details``: estimates by number of images, also those with links that take time.
+    """
     found = {name.removeprefix(PREFIX): value for name, value in figures.items() if name.startswith(PREFIX)}
     steps = {name: _steps(figures, name) for name in TITLES}
     gains = {name: float(formula(*pair, MIX.share)) for name, pair in steps.items()}
@@ -42,7 +45,7 @@ def estimates_section(figures: Mapping[str, float]) -> Iterator[str]:
             f"{found[f'bp_ratio_{name}_{batch}']:.2f} / {found[f'gp_ratio_{name}_{batch}']:.2f}" for batch in BATCHES))
         for name, title in TITLES.items()
     ])  # fmt: skip
-    yield fill(_limits(figures, found), 120, break_on_hyphens=False)
+    yield fill(f"{_limits(figures, found)} {_links(details)}", 120, break_on_hyphens=False)
     alone = steps[ONE][0] * DEVICES
     yield table(("speed-up over one device", "by formula", *SIZES), [
         (title, f"{float(alone / steps[name][0]):.2f}", *(
@@ -60,12 +63,13 @@ def _steps(figures: Mapping[str, float], name: str) -> tuple[Fraction, Fraction]
 def _about(found: Mapping[str, float]) -> str:
     least = BATCHES[0]
     return (
-        f"VGG13 as above in larger batches, each in {MICRO_BATCHES} micro-batches. [The estimator](estimator.md) times"
-        " each step of each device, and steps are laid out as measured ones are. "
+        f"VGG13 as above in larger batches, each in {MICRO_BATCHES} micro-batches; messages take no time. [The"
+        " estimator](estimator.md) times each step of each device, and steps are laid out as measured ones are. "
         + " ".join(_errors(found, batch) for batch in BATCHES if f"error_cycles_{batch}" in found)
-        + f" Most of what was measured in batches of {least} is of earlier hardware. In those of 16 only 1F1B was"
-        " measured, and one device without ADA-GP. All others are estimates alone. In brackets is the part of the"
-        " formula's gain that is reached."
+        + f" Measurements are of the commits named above, most of those in batches of {least} of older hardware than"
+        " the estimates. In batches of 16 only 1F1B was measured, and one device without ADA-GP. All others are"
+        " estimates alone. In brackets is the part of the formula's gain that is reached. A target that is met by"
+        " less than these errors, as 1F1B's in batches of 64 images, may be missed on hardware."
     )
 
 
@@ -109,6 +113,21 @@ def _limits(figures: Mapping[str, float], found: Mapping[str, float]) -> str:
         f" ZB-H1 and Chimera have filled theirs, and still take {ratio['zb_h1']:.2f} and {ratio['chimera']:.2f} times"
         f" as long in batches of {many}. A GP batch predicts and updates all weights, too. Chimera's GP batch takes"
         f" {both - bp} steps instead of {MICRO_BATCHES}, so its own formula gives {own:.3f}; {100 * TARGET:.0f} % of"
-        f" that is reached {_first(found, 'chimera', own)}. The last table has the schedules without ADA-GP, over one"
-        " device with the same micro-batches."
+        f" that is reached {_first(found, 'chimera', own)}."
+    )
+
+
+def _links(details: Mapping[str, Mapping[str, float]]) -> str:
+    """Sentences on messages that take time, which change Chimera most, and on the last table."""
+    gain, ideal, speedup, alone = (
+        [details[str(batch)][name] for batch in (BATCHES[0], MANY)]
+        for name in ("gain_chimera_link", "gain_chimera", "speedup_chimera_link", "speedup_chimera")
+    )
+    return (
+        f"Messages that take time change Chimera most, whose replicas exchange all gradients in BP batches: with links"
+        f" of {LINK.latency} cycles and {LINK.bytes_per_cycle} bytes a cycle it gains {gain[0]:.3f} in batches of"
+        f" {BATCHES[0]} images (without: {ideal[0]:.3f}) and {gain[1]:.3f} in those of {MANY} ({ideal[1]:.3f})."
+        f" Without ADA-GP it is then {speedup[0]:.2f} times as fast as one device instead of {alone[0]:.2f} times, and"
+        f" {speedup[1]:.2f} times instead of {alone[1]:.2f} times."
+        " The last table has the schedules without ADA-GP, over one device with the same micro-batches."
     )

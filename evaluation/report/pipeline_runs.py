@@ -64,7 +64,7 @@ def measured(folder: Path = RESULTS) -> str:
             "speed-up over one device", "ADA-GP over itself", "ADA-GP over one device"))), others),
         fill(_left(figures), 120), fill(_chimera(figures), 120),
         *_larger(figures, origins), "### Larger batches, estimated", _origin(origins[ESTIMATED]),
-        *estimates_section(figures),
+        *estimates_section(figures, results["details"][ESTIMATED]["details"]),
         *(("### Measured stale weights", _origin(origins["stale"]), *stale_section(figures, results["details"]))
           if "stale" in origins else ()),
     ])  # fmt: skip
@@ -121,9 +121,9 @@ def _sixteen(figures: Mapping[str, float]) -> str:
     if "gain_1f1b" not in found:
         return ""
     return (
-        f" In batches of {case.settings.batch} images, measured on later hardware, a BP batch of 1F1B takes"
-        f" {_cycles(found['cycles_bp_1f1b'])} cycles without ADA-GP, and {_pair(found, '1f1b')} with it: a gain of"
-        f" {found['gain_1f1b']:.3f}, where {figures[f'{PREFIX}gain_1f1b_{case.settings.batch}']:.3f} is estimated."
+        f" In batches of {case.settings.batch} images, measured at the last commit named above, a BP batch of 1F1B"
+        f" takes {_cycles(found['cycles_bp_1f1b'])} cycles without ADA-GP, and {_pair(found, '1f1b')} with it: a gain"
+        f" of {found['gain_1f1b']:.3f}, where {figures[f'{PREFIX}gain_1f1b_{case.settings.batch}']:.3f} is estimated."
     )
 
 

@@ -47,7 +47,8 @@ class PixelTerms(wiring.Component):
 
     Timing
     ------
-    Terms follow ``latency`` = 1 + ceil(log2(cols)) cycles after a vector and in the cycles after that.
+    Terms follow ``latency`` = 1 + ceil(log2(cols)) cycles after a vector's last group and in the
+    cycles after that.
     """
 
     def __init__(self, config: Config):

@@ -47,7 +47,7 @@ class Reorganise(wiring.Component):
 
     Timing
     ------
-    A vector takes a cycle; with swap, a cycle for each window that its lanes touch. After each o nothing enters for
+    A group of a vector takes a cycle; with swap, a cycle for each window that its lanes touch. After each o nothing enters for
     ``settle_cycles`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
     """
 

@@ -111,12 +111,14 @@ def test_stale_weights_and_a_hybrid_go_on_with_the_same_bits(adagp, tmp_path, mo
         assert code == 0 and "missed" in err and "without stale weights" in " ".join(err.split())
         return RunFolder(tmp_path / name).summary, stopped, told, err
 
+    assert adagp("train", "-o", tmp_path / "whole", *stale, "--one-process")[0] == 0
+    whole = RunFolder(tmp_path / "whole").summary["weights_hash"]
     one, stopped, _, err = run("one", "--one-process")
     assert stopped == 130 and "going on from epoch 2, batch 2" in err
     hybrid, stopped, told, err = run("run")
     assert stopped == 1 and "rank 1 was killed by SIGKILL; the same command goes on from the last checkpoint" in told
     assert "going on from epoch 1, batch 2" in err
-    assert hybrid["weights_hash"] == one["weights_hash"]
+    assert hybrid["weights_hash"] == one["weights_hash"] == whole
     assert [row["missed"] for row in hybrid["pipeline"]["stages"]] == [1, 0]
 
 

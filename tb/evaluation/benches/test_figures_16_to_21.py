@@ -9,6 +9,7 @@ from adagp.evaluation.benches import figures_16_to_21 as bench
 from adagp.evaluation.instruments import paper_batches
 from adagp.evaluation.instruments.energy import MODULE
 from adagp.host.compiler.mapping import MappingError
+from adagp.host.compiler.memory_plan import PlanError
 
 GP = (4 * 4 / 5 + 4 * 3 / 4 + 4 * 2 / 3 + 68 * 1 / 2) / 90
 """Share of GP batches: 10 epochs of warm-up; then 4 to 1 for 4 epochs, 3 to 1 for 4, 2 to 1 for 4, and 1 to 1."""
@@ -57,7 +58,7 @@ def test_kinds_of_traffic():
 
 @pytest.fixture
 def asked(monkeypatch, tmp_path):
-    """What was estimated, by made-up rows; the large network fits in memory up to 20 images."""
+    """Batches that were estimated, by made-up rows; the large network fits in memory up to 20 images."""
     found = []
 
     def estimate(case, batch, size, seed):
@@ -126,6 +127,34 @@ def test_cycles_by_layer(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         bench.main(["--layers", "--models", "vgg13", "--data", "cifar10"])
     assert "--layers takes one network, data set, dataflow and batch, not 10 of them" in capsys.readouterr().err
+
+
+def test_errors_of_leaving_out(monkeypatch, tmp_path):
+    """Cycles and bytes are held against a whole estimate; a network that doesn't fit stops no other."""
+    case, short = paper_batches.Case("lenet", "cifar10", "free"), paper_batches.estimate
+    found = paper_batches.errors(case, 1, "tiny", 1)
+    assert found["known"] < 1e-4 and found["known_bytes"] == 0
+
+    def wrong(*given):
+        found = short(*given)
+        found["designs"]["max"]["gp"]["bytes"]["update"][1] *= 2
+        return found
+
+    monkeypatch.setattr(paper_batches, "estimate", wrong)
+    assert paper_batches.errors(case, 1, "tiny", 1)["known_bytes"] == 0.5
+
+    def refuse(case, batch, size, seed):
+        if case.model == "vgg13":
+            raise PlanError("too large")
+        return {"known": 0.01, "known_bytes": 0.0}
+
+    monkeypatch.setattr(bench, "errors", refuse)
+    path = tmp_path / "figures.json"
+    given = ["--errors", "--data", "cifar10", "--dataflows", "free", "--json", str(path)]
+    with pytest.raises(SystemExit) as stopped:
+        bench.main([*given, "--models", "vgg13", "vgg16"])
+    assert str(stopped.value) == "vgg13 on cifar10, free, batch 32: too large"
+    assert json.loads(path.read_text())["figures"] == {"known_bytes_error_worst": 0.0, "known_error_worst": 0.01}
 
 
 def test_sources_that_decide_an_estimate():
