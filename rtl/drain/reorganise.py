@@ -47,8 +47,8 @@ class Reorganise(wiring.Component):
 
     Timing
     ------
-    A group of a vector takes a cycle; with swap, a cycle for each window that its lanes touch. After each o nothing enters for
-    ``settle_cycles`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
+    A group of a vector takes a cycle; with swap, a cycle for each window that its lanes touch. After each o nothing
+    enters for ``settle_cycles`` and ``N_WINDOWS`` cycles per filter or, with swap, one per lane.
     """
 
     def __init__(self, config: Config):

@@ -66,7 +66,7 @@ def test_the_simulated_rtl_has_the_bits_of_the_golden_model(bench):
     assert set(figures) == {f"{name}_mlp" for name in FIGURES}
     assert figures["hash_equal_bp_mlp"] is True is figures["hash_equal_gp_mlp"]
     assert figures["device_share_of_macs_mlp"] == 1 == figures["device_share_of_bytes_mlp"]
-    assert 0 < figures["cycles_gp_mlp"] < figures["cycles_bp_mlp"]
+    assert 0 < figures["cycles_gp_mlp"] < figures["cycles_bp_max_mlp"] and figures["cycles_bp_mlp"] > 0
     assert [list(row["batches"]) for row in rows.values()] == [["bp"], ["bp", "gp"]]
     assert all(row["commit"] == "c0ffee" and row["host_operators"] == {} and "of" not in row for row in rows.values())
     assert rows["baseline"]["hardware"] != rows["max"]["hardware"] and rows["max"]["inputs"] == [[3, 16, 16]]
