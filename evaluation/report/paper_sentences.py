@@ -80,7 +80,7 @@ def assumptions(parts: Mapping[Part, Rows]) -> str:
     if largest:
         ratio, name, data, batch = largest
         text += (
-            f" The largest ratio here is {ratio:.2f}, of {name} on {DATA[data].title} at batch {batch}, whose"
+            f" The largest ratio of `free` is {ratio:.2f}, of {name} on {DATA[data].title} at batch {batch}, whose"
             f" limit is {limit(ratio, gp):.3f}."
         )
     return fill(text, 120)
