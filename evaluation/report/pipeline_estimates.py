@@ -69,7 +69,7 @@ def _about(found: Mapping[str, float]) -> str:
         + f" Measurements are of the commits named above, most of those in batches of {least} of older hardware than"
         " the estimates. In batches of 16 only 1F1B was measured, and one device without ADA-GP. All others are"
         " estimates alone. In brackets is the part of the formula's gain that is reached. A target that is met by"
-        " less than these errors, as 1F1B's in batches of 64 images, may be missed on hardware."
+        " less than these errors may be missed on hardware."
     )
 
 
