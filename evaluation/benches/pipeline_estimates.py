@@ -30,7 +30,7 @@ from ..instruments.estimates import estimated
 from ..instruments.pipeline_estimates import estimated_steps
 from ..instruments.pipeline_steps import Steps
 from ..instruments.results import FOLDER, merge_results
-from .pipelines import CASES, CLASSES, MIX, SCHEDULES, VARIANT, laid_out, of_schedule, steps_of
+from .pipelines import CASES, CLASSES, MIX, SCHEDULES, VARIANT, figure_name, laid_out, of_schedule, steps_of
 
 __all__ = ["BATCHES", "PART", "PREFIX", "errors", "main"]
 
@@ -62,7 +62,7 @@ def main() -> None:
         figures |= {f"{PREFIX}{name}_{batch}": value for name, value in chosen(found)}
         compared = errors(found, steps, batch, results)
         figures |= {f"{PREFIX}error_{name}_{batch}": value for name, value in compared}
-        gains = ", ".join(f"{name} {found[f'gain_{name}']:.3f}" for name in ("one", *map(_name, SCHEDULES)))
+        gains = ", ".join(f"{name} {found[f'gain_{name}']:.3f}" for name in ("one", *map(figure_name, SCHEDULES)))
         print(f"batches of {batch} images: {gains}", flush=True)
     merge_results(path, PART, figures, details, origin)
 
@@ -80,7 +80,7 @@ def of_batch(
     for schedule in SCHEDULES:
         plans = {each.variant: laid_out(each, schedule, module, CASE.shape) for each in both}
         runs = {variant: estimated_steps(plan, known[variant]) for variant, plan in plans.items()}
-        found |= of_schedule(_name(schedule), plans, runs, one["bp"])
+        found |= of_schedule(figure_name(schedule), plans, runs, one["bp"])
         all_steps |= {(schedule, variant): steps for variant, steps in runs.items()}
     return found, all_steps
 
@@ -98,7 +98,7 @@ def alone(settings: TrainSettings, module: nn.Module, known: Known) -> dict[str,
 def chosen(found: Mapping[str, float]) -> Iterator[tuple[str, float]]:
     """The figures of a batch that are kept."""
     yield "gain_one", found["gain_one"]
-    for name in ("one", *map(_name, SCHEDULES)):
+    for name in ("one", *map(figure_name, SCHEDULES)):
         yield f"bp_ratio_{name}", found[f"ada_bp_{name}"] / found[f"cycles_bp_{name}"]
         yield f"gp_ratio_{name}", found[f"ada_gp_{name}"] / found[f"cycles_bp_{name}"]
         if name != "one":
@@ -133,10 +133,6 @@ def _by_step(batch: Steps) -> dict[tuple, float]:
     return {
         (place, str(step.what), step.stage, step.micro_batch, step.replica): cycles for place, step, cycles in batch
     }
-
-
-def _name(schedule: str) -> str:
-    return schedule.replace("-", "_")
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ from ..instruments.pipeline_steps import UNITS, Steps, balanced_steps, laid, mea
 from ..instruments.results import FOLDER, merge_results
 
 __all__ = [
-    "CASES", "CLASSES", "DEVICES", "IDEAL", "LINK", "MIX", "SCHEDULES", "WORK", "Case", "kept", "laid_out", "main",
-    "of_schedule", "on_one_device", "pipelined", "steps_of",
+    "CASES", "CLASSES", "DEVICES", "IDEAL", "LINK", "MIX", "SCHEDULES", "WORK", "Case", "figure_name", "kept",
+    "laid_out", "main", "of_schedule", "on_one_device", "pipelined", "steps_of",
 ]  # fmt: skip
 
 COMMAND = "python -m adagp.evaluation.benches.pipelines"
@@ -92,6 +92,11 @@ CASES = {
     ),
 }  # fmt: skip
 """Parts of the results. Steps are counted in the first one."""
+
+
+def figure_name(schedule: str) -> str:
+    """The schedule in names of figures."""
+    return schedule.replace("-", "_")
 
 
 def equal_stages(classes: int) -> nn.Module:
@@ -184,7 +189,7 @@ def counted(settings: TrainSettings) -> Iterator[tuple[str, float]]:
         plan = laid_out(settings, schedule, module, shape, cut)
         found = {name: [(place, step, float(UNITS.get(step.what, 0))) for place, step, _ in batch]
                  for name, batch in steps_of(record).items()}  # fmt: skip
-        name = schedule.replace("-", "_")
+        name = figure_name(schedule)
         yield f"steps_bp_{name}", laid(plan, [found["bp"]], IDEAL)
         yield f"steps_gp_bp_{name}", laid(plan, [found["gp"], found["bp"]], IDEAL)
 
@@ -223,7 +228,7 @@ def measure(name: str, path: Path, source: str) -> None:
             differs = abs(laid(plans[variant], sequence, IDEAL) / record["cycles"] - 1)
             figures[error] = max(figures.get(error, 0.0), differs)
             details[f"{schedule} {variant}"] = record
-        found = of_schedule(schedule.replace("-", "_"), plans, runs, one)
+        found = of_schedule(figure_name(schedule), plans, runs, one)
         figures |= {f"{prefix}{figure}": value for figure, value in found}
         merge_results(path, name, figures, details, origin)
         print(f"{name}: {schedule} done", flush=True)

@@ -8,7 +8,7 @@ from ...algorithm import paper_numbers as paper
 from ...host.pipelines.counts import formula
 from ...host.pipelines.schedules import SCHEDULES as KINDS
 from ..benches.pipeline_estimates import BATCHES, PREFIX
-from ..benches.pipelines import CASES, DEVICES, LINK, MIX, SCHEDULES
+from ..benches.pipelines import CASES, DEVICES, LINK, MIX, SCHEDULES, figure_name
 from .reference import table
 
 __all__ = ["estimates_section"]
@@ -20,8 +20,8 @@ TARGET = 0.95
 """Part of a formula's gain that counts as reached."""
 MANY = 128
 """Images of the batches that words are about."""
-TITLES = {ONE: "one device"} | {each.replace("-", "_"): KINDS[each].title for each in SCHEDULES}
-PRINTED = {each.replace("-", "_"): value for each, value in paper.PIPELINE_SPEEDUP.items()}
+TITLES = {ONE: "one device"} | {figure_name(each): KINDS[each].title for each in SCHEDULES}
+PRINTED = {figure_name(each): value for each, value in paper.PIPELINE_SPEEDUP.items()}
 SIZES = tuple(f"{batch} images" for batch in BATCHES)
 
 

@@ -14,7 +14,7 @@ from ...host.pipelines.counts import formula
 from ...host.pipelines.schedules import SCHEDULES as KINDS
 from ..benches.pipeline_estimates import PART as ESTIMATED
 from ..benches.pipeline_estimates import PREFIX
-from ..benches.pipelines import CASES, LINK, MIX, SCHEDULES
+from ..benches.pipelines import CASES, LINK, MIX, SCHEDULES, figure_name
 from .figures import RESULTS
 from .pipeline_estimates import estimates_section
 from .provenance import details, fold, session
@@ -33,7 +33,7 @@ def measured(folder: Path = RESULTS) -> str:
     """The section; the age of its figures is in the page of all figures."""
     results = json.loads((folder / "pipelines.json").read_text())
     figures, origins = results["figures"], results["provenance"]
-    names = [schedule.replace("-", "_") for schedule in SCHEDULES]
+    names = [figure_name(schedule) for schedule in SCHEDULES]
     titles = [KINDS[schedule].title for schedule in SCHEDULES]
     printed = [f"{paper.PIPELINE_SPEEDUP[each]:.3f}" if each in paper.PIPELINE_SPEEDUP else "" for each in SCHEDULES]
     head = (
@@ -79,7 +79,7 @@ def _larger(figures: Mapping[str, float], origins: Mapping) -> Iterator[str]:
     settings, batch = LARGER.settings, LARGER.settings.batch
     found = {name.removeprefix(LARGER.prefix): value for name, value in figures.items()
              if name.startswith(LARGER.prefix)}  # fmt: skip
-    names = {schedule.replace("-", "_"): KINDS[schedule].title for schedule in SCHEDULES}
+    names = {figure_name(schedule): KINDS[schedule].title for schedule in SCHEDULES}
     estimates = {name: f"{figures[f'{PREFIX}gain_{name}_{batch}']:.3f}" for name in ("one", *names)}
     alone = f"{found['alone_gain_one']:.3f}"
     apart = {name.removeprefix("alone_"): value for name, value in found.items() if name.startswith("alone_")}
