@@ -32,8 +32,8 @@ WINDOW_CYCLES = 6
 """From a burst's beats at the port to those of the predictor memory, and back to the port (predictor_window.py)."""
 END_CYCLES = 12
 """From the last answer to the command's end: the writer's idle, results, DONE (control.py, writer.py)."""
-WRITE_CYCLES = 7
-"""Between the beats of two written arrays: states of the writer, the walk, the arbiter's grant (writer.py)."""
+WRITE_CYCLES = 7.5
+"""Between the beats of two written arrays, on average: the writer's states, the walk, the arbiter's grant."""
 AGAIN_CYCLES = 3
 """Between the beats of two bursts of an array: REQUEST, and the FIFO's first word (writer.py)."""
 MOST_PIECES = 512
