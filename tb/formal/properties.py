@@ -15,7 +15,9 @@ from . import (
     properties_registers,
     properties_reorganise,
     properties_streams,
+    properties_sums,
     properties_update,
+    properties_windows,
 )
 from .registry import JOBS
 
@@ -23,4 +25,5 @@ __all__ = ["JOBS"]
 
 assert properties_axi and properties_control and properties_engines and properties_quality_gate and properties_issue
 assert properties_link and properties_memory and properties_narrow and properties_phases and properties_predictor
-assert properties_pool and properties_registers and properties_reorganise and properties_streams and properties_update
+assert properties_pool and properties_registers and properties_reorganise and properties_streams and properties_sums
+assert properties_update and properties_windows

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from adagp.rtl.compute.block_im2col import BlockOffsets
+from adagp.rtl.compute.block_im2col import BlockIm2col
 from adagp.rtl.compute.compute import Compute
 from adagp.rtl.compute.feeder import Feeder
 from adagp.rtl.compute.im2col import Im2col, LaneOffsets
@@ -21,8 +21,10 @@ from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .properties_registers import RESULT_GAP, recent_results
 from .properties_reorganise import REORGANISES, sums_given
+from .properties_sums import SUMS, SUMS_DEPTH
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
+from .rules_blocks import blocks_rule
 from .rules_compute import accumulator_rule, feeder_rule, operand_rule, walks_end_rule
 from .rules_walks import chunks_rule, odometer_rule, skid_rule, stood_rule, unpack_rule
 
@@ -36,7 +38,6 @@ APART = 5
 DEPTHWISE = replace(CONFIG, depthwise=True)
 NORM = replace(CONFIG, batch_norm=True)
 CLAMPS = replace(CONFIG, clamps=True)
-SUMS = replace(CONFIG, output_stationary=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
 DATA = ("t:$mul",)
@@ -64,18 +65,7 @@ def _lane_offsets(h):
     h.prove("left: there is an element for each group", ~h.dut.o.valid | (h.signal("left") != 0))
 
 
-@job("block_offsets", lambda: BlockOffsets(SUMS, ADDRESS_BITS))
-def _block_offsets(h):
-    bind_streams(h)
-    taken, group = h.dut.walk.valid & h.dut.walk.ready, h.dut.o.p
-    h.assume("walk: reduces something", ~taken | (h.dut.walk.p.n_k != 0))
-    h.prove("left: there is an element for each group", ~h.signal("working") | (h.signal("left") != 0))
-    h.prove("o: a group has lanes", ~h.dut.o.valid | (group.lanes != 0))
-    h.prove("final: of blocks, only with the last of the rows", ~group.final | ~h.signal("blocks") | (
-        h.signal("rows") <= SUMS.rows))  # fmt: skip
-    h.cover("o: the last group of a block that isn't the walk's", h.dut.o.valid & group.last & ~group.final)
-
-
+@job("block_im2col", lambda: BlockIm2col(SUMS, SUMS_DEPTH, (2, 1)), depth=50)
 @job("operand_depthwise", lambda: Im2col(DEPTHWISE, CONFIG.a_depth), depth=50)
 @job("operand", lambda: Im2col(CONFIG, CONFIG.a_depth), depth=50)
 def _operand(h):
@@ -87,13 +77,16 @@ def _operand(h):
     h.prove("armed: a walk that is prepared, with its tile", ~h.signal("armed") | (
         walk.valid & h.signal("prepared") & (~walk.payload.new | h.dut.full.avail)))  # fmt: skip
     h.prove("offered: a walk that isn't prepared", ~h.signal("offered") | (walk.valid & ~h.signal("prepared")))
-    for odometer in ("odometer", "offsets.odometer"):
-        stood_rule(h, odometer, h.prove)
+    stood_rule(h, "offsets.odometer", h.prove)
     held = operand_rule(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
     walks_end_rule(h, "", h.dut)
     h.cover("a walk ends", h.dut.o.valid & h.dut.o.p.end_walk)
     h.cover("free", h.dut.free)
+    if isinstance(h.dut, BlockIm2col):
+        blocks_rule(h)
+    else:
+        stood_rule(h, "odometer", h.prove)
 
 
 @job("feeder", lambda: Feeder(CONFIG, APART), cut=DATA)

@@ -92,13 +92,16 @@ def stood_rule(h: Harness, path: str, check: Callable) -> None:
     check(f"{_inside(path)}n: has stood for a cycle at a start", ~odometer.start | (h.before(n) == n))
 
 
-def odometer_rule(h: Harness, path: str, check: Callable) -> None:
-    """The :class:`.odometer.Odometer`'s flags; by ``check`` (assume or prove), it steps only after a start."""
+def odometer_rule(h: Harness, path: str, check: Callable, stood: Callable | None = None) -> Signal:
+    """The :class:`.odometer.Odometer`'s flags; by ``check`` (assume or prove), it steps only after a start.
+
+    ``stood`` is what checks :func:`stood_rule`, without it ``check``. Returns whether there was a start.
+    """
     inside, odometer = _inside(path), h.block(path)
     begun = Signal(name=f"begun_{len(h.names)}")
     h.m.d.sync += begun.eq(begun | odometer.start)
     check(f"{inside}step: only after a start", ~odometer.step | begun)
-    stood_rule(h, path, check)
+    stood_rule(h, path, stood or check)
     single, double, spent, nearly, turns, counts = (
         h.signal(inside + name) for name in ("single", "double", "spent", "nearly", "turns", "counts"))  # fmt: skip
     h.prove(f"{inside}last: whether all levels are spent", ~begun | (odometer.last == spent.all()))
@@ -114,6 +117,7 @@ def odometer_rule(h: Harness, path: str, check: Callable) -> None:
                 ~begun | (turns[level] == spent[level + 1 :].all()))  # fmt: skip
         h.prove(f"{inside}counts: whether level {level} is the innermost that isn't spent",
                 ~begun | (counts[level] == ~spent[level] & spent[level + 1 :].all()))  # fmt: skip
+    return begun
 
 
 def unpack_rule(h: Harness, path: str) -> Value:

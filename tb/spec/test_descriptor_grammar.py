@@ -41,7 +41,7 @@ def test_rules_are_what_is_assumed():
     assumed = set()
     jobs = (
         "fill", "lane_offsets", "pool", "depthwise", "compute", "drain", "drain_reorganise", "window_sums",
-        "reorganise", "store",
+        "reorganise", "store", "block_offsets", "block_im2col",
     )  # fmt: skip
     for name in jobs:
         harness = JOBS[name].harness()
@@ -80,6 +80,9 @@ def reorganising(config, draw, layer):
     ("fill c", "fill", {"target": Target.C}, {"open": 1}),
     ("walk", "compute", GEMM, {"n_k": 0}),
     ("walk", "compute", POOL, {"n_k": 0}),
+    ("elements", "compute", GEMM, {"k1": 2}),
+    ("sides", "compute", GEMM, {"n_b": 0}),
+    ("blocks", "compute", GEMM, {"n_a": 15}),
     ("taps", "compute", POOL, {"n_a": 0}),
     ("windows", "compute", WINDOWS, {"task": 1}),
     ("windows", "compute", WINDOWS, {"n4": 2}),

@@ -1,6 +1,7 @@
 """The formal jobs' assumptions about the sequencer's descriptors, as a check of any stream of them."""
 
 from collections import Counter
+from math import prod
 
 from adagp.spec.microcode.descriptors import Target, VectorMode
 
@@ -11,6 +12,9 @@ RULES = {
     "fill b": "i: opens and completes b in turn",
     "fill c": "i: opens and completes c in turn",
     "walk": "walk: reduces something",
+    "elements": "walk: as many elements as its counts have",
+    "sides": "walk: its blocks have rows and columns",
+    "blocks": "walk: its last block has the operand's last outer positions",
     "taps": "job: has taps",
     "windows": "job: windows 2 or 3 wide, in rows of at least as many columns",
     "gemm": "i: GEMMs open and complete halves in turn",
@@ -62,6 +66,9 @@ class Grammar:
         self._require("walk", d["n_k"] != 0, d)
         if d["mode"] == VectorMode.GEMM:
             self._in_turn("gemm", d["first"], d["last"], d)
+            self._require("elements", d["n_k"] == prod(d[f"k{level}"] for level in range(3)), d)
+            self._require("sides", d["n_a"] != 0 and d["n_b"] != 0, d)
+            self._require("blocks", d["n_a"] == prod(d[f"n{level}"] for level in range(6)) + d["ones"], d)
         else:
             self._require("taps", d["n_a"] != 0, d)
             width, rows = d["task"], d["n5"]
