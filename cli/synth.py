@@ -62,7 +62,8 @@ def synth(
     ] = None,
     depth: Annotated[int, typer.Option(help="Levels of blocks that are shown; the JSON has all.", min=1)] = 3,
     liberty: Annotated[
-        Path | None, typer.Option(help="asic: the cell library. Default: osu018 of Debian's qflow.")
+        Path | None,
+        typer.Option(help="asic: the cell library, as SG13G2's or SKY130's. Default: osu018 of Debian's qflow."),
     ] = None,
     power: Annotated[
         bool, typer.Option("--power", help="asic: power in a BP and a GP batch, by a simulation that counts toggles.")

@@ -14,8 +14,10 @@ from .truth_tables import inputs_of
 __all__ = ["LIBERTY", "PROCESSES", "Library", "Pin", "Table"]
 
 LIBERTY = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
-PROCESSES = {"osu018_stdcells": 180.0}
-"""Nanometres of known processes, by library. Liberty files don't say them, and figures of memories need them."""
+PROCESSES = {"osu018_stdcells": 180.0, "sg13g2_stdcell": 130.0, "sky130_fd_sc_hd": 130.0}
+"""Nanometres of known processes, by how their libraries' names begin: a library's files differ in corner and voltage.
+
+Liberty files don't say them, and figures of memories need them."""
 
 LOAD = "total_output_net_capacitance"
 """Variable of tables that is a load; the other one is a transition time."""
@@ -173,10 +175,15 @@ class Library:
             raise TargetError(f"{self.path} has no buffers: no cell's output is its only input")
         found = {
             "areas": areas, "pins": pins, "leakage": _leakage(cells, library), "flip_flops": flip_flops,
-            "buffer": buffers[0], "volts": float(volts), "nm": PROCESSES.get(library.name),
+            "buffer": buffers[0], "volts": float(volts), "nm": _nanometres(library.name),
         }  # fmt: skip
         for key, figure in found.items():
             object.__setattr__(self, key, figure)
+
+
+def _nanometres(library):
+    """A library's feature size; None if its process isn't known."""
+    return next((size for name, size in PROCESSES.items() if library.startswith(name)), None)
 
 
 def _pins(cell, library, load_unit):

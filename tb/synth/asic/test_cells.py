@@ -72,6 +72,13 @@ def test_liberty(tmp_path):
     assert library.pins["NAND"]["B"].farads == pytest.approx(1e-14)
 
 
+@pytest.mark.parametrize(("name", "nm"), [("sg13g2_stdcell_typ", 130), ("sky130_fd_sc_hd__tt", 130), ("osu0", None)])
+def test_a_process_is_known_by_how_its_librarys_name_begins(tmp_path, name, nm):
+    path = cells(tmp_path / "renamed.lib")
+    path.write_text(path.read_text().replace("library (small)", f"library ({name})"))
+    assert Library(path).nm == nm
+
+
 @pytest.mark.parametrize(("change", "message"), [
     (("area : 3;", ""), "has no area of 1 of its 4 cells, as NAND"),
     (('function : "A"', 'function : "!A"'), "has no buffers: no cell's output is its only input"),
