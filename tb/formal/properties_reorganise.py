@@ -11,14 +11,16 @@ from adagp.rtl.drain.epilogue import result_latency
 from adagp.rtl.drain.filter_terms import FilterTerms
 from adagp.rtl.drain.reorganise import Reorganise
 from adagp.rtl.drain.window_sums import N_WINDOWS, TermLayout, WindowSums
-from amaranth import Cat, Mux, Signal
+from amaranth import Cat, Const, Mux, Signal
 
 from .registry import CONFIG, job
 from .rules import bind_streams
 
-__all__ = ["REORGANISES", "sums_given"]
+__all__ = ["FOLDED", "REORGANISES", "sums_given"]
 
 REORGANISES = replace(CONFIG, variant="max")
+FOLDED = replace(REORGANISES, cols=5, epilogue_lanes=2, n_filters=2)
+"""A vector is three groups; the last one has a lane that there isn't."""
 FEW = replace(REORGANISES, n_filters=2)
 PRODUCTS = ("t:$mul",)
 
@@ -123,16 +125,43 @@ def sums_given(h, walk, under_way, runs):
     h.cover("all sums are given", h.before(takes & (owed == 1)) & (owed == 0))
 
 
+def _entering(h, latency):
+    """Vectors that entered the epilogue, a bit for each number of cycles ago, and groups other than a vector's last."""
+    dut, folds = h.dut, h.dut._config.folds(h.dut._config.cols) > 1
+    line, groups = Signal(latency, name="line"), Signal(latency, name="groups")
+    passes = dut.ready & ~dut.enter & h.free(name="passes") if folds else Const(0)
+    h.m.d.sync += [line.eq(Cat(dut.enter & dut.ready, line)), groups.eq(Cat(passes, groups))]
+    h.assume("i: what entered the epilogue", dut.i.mask[0] == (line[-1] | groups[-1]))
+    h.assume("i: whether it is a vector's last group", ~dut.i.mask[0] | (dut.i.final == line[-1]))
+    return line, groups
+
+
+def _paced(h, line, groups, age, since):
+    """Each vector comes when no more than one term of the one before, if that, is still to be read."""
+    pixels, n_wanted, swap = h.block("pixels"), Signal(range(N_WINDOWS + 1), name="n_wanted"), h.dut.d.swap
+    h.m.d.comb += n_wanted.eq(sum(pixels.wanted))
+    left, pace, streams = h.signal("pixels.left"), h.signal("pace"), h.state("", "STREAM")
+    latency, there = len(line), line | groups
+    apart = [~(there[k] & line[j]) | (n_wanted <= j - k) for k in range(latency)
+             for j in range(k + 1, min(k + N_WINDOWS, latency))]  # fmt: skip
+    behind = [~there[k] | (n_wanted <= since + latency - 1 - k) for k in range(latency - N_WINDOWS, latency)]
+    h.prove("pace: vectors in the epilogue are as far apart as they have terms", ~swap | Cat(*apart, *behind).all())
+    h.prove("pace: terms of the last vector", ~(streams & swap) | (sum(pace) == Mux(age < n_wanted, n_wanted - age, 0)))
+    others = ~(h.state("", "FIRST") | h.state("", "LOCATE") | h.state("", "END") | ~h.dut.busy)
+    h.prove("pace: over where nothing enters", others | ((age > N_WINDOWS) & (since > N_WINDOWS)))
+    h.prove("pixels: terms of the last vector", ~swap | (left == 0) | (sum(left) + since <= n_wanted + 1))
+    h.prove("pixels: a vector comes when all terms but one are read", ~pixels.valid | ((left & (left - 1)) == 0))
+    h.cover("pixels: a vector comes as the last term of four is read", pixels.valid & (since == 4) & (left != 0))
+
+
+@job("reorganise_folded", lambda: Reorganise(FOLDED), cut=("t:$mul", "t:$mem_v2"))
 @job("reorganise", lambda: Reorganise(REORGANISES), cut=("t:$mul", "t:$mem_v2"))
 def _reorganise(h):
     """Terms of one sum are apart, and all are in memory when it is no longer busy."""
-    dut, latency = h.dut, result_latency(REORGANISES)
+    dut, latency = h.dut, result_latency(h.dut._config)
     bind_streams(h)
-    pixels = h.block("pixels")
+    pixels, (line, groups) = h.block("pixels"), _entering(h, latency)
     entered = dut.enter & dut.ready
-    line = Signal(latency)  # what has entered the epilogue and hasn't left it
-    h.m.d.sync += line.eq(Cat(entered, line))
-    h.assume("i: what entered the epilogue", dut.i.mask[0] == line[-1])
     running = h.before(dut.busy | dut.start)
     h.assume("d: stands from the start on, while busy", ~running | (h.before(dut.d.as_value()) == dut.d.as_value()))
     h.assume("start: only while not busy", ~dut.start | ~dut.busy)
@@ -162,11 +191,16 @@ def _reorganise(h):
             | (age.all() & (since >= age - latency)))  # fmt: skip
     h.prove("SETTLE: until all has settled", ~settles | (age + count == dut.settle_cycles))
     for state in ("FIRST", "LOCATE", "FLUSH", "END"):
-        h.prove(f"{state}: nothing is in the epilogue", ~h.state("", state) | (line == 0))
-    h.prove("IDLE: nothing is in the epilogue", dut.busy | (line == 0))
+        h.prove(f"{state}: nothing is in the epilogue", ~h.state("", state) | ((line | groups) == 0))
+    h.prove("IDLE: nothing is in the epilogue", dut.busy | ((line | groups) == 0))
+    h.prove("SETTLE: no group after the last vector",
+            ~settles | Cat(~groups[k] | (age <= k) for k in range(latency)).all())  # fmt: skip
+    _paced(h, line, groups, age, since)
+    steps = h.state("", "FIRST") | h.state("", "LOCATE") | (line[-1] & ~swap)
+    h.prove("walk: a pixel for each vector, or each of its lanes", h.block("walk").step == steps)
     h.prove("pixels: a vector's windows, one a cycle", (left == 0) | (sum(left) + since <= N_WINDOWS + 1))
-    steps = [s for s in h.signals("pixels.stage") if len(s) == 1][: pixels.latency - 1]
-    for number, stage in enumerate(steps):
+    terms = [s for s in h.signals("pixels.stage") if len(s) == 1][: pixels.latency - 1]
+    for number, stage in enumerate(terms):
         h.prove(f"pixels: a term {number + 1} cycles behind", ~stage | (since <= N_WINDOWS + number + 1))
     for number, stage in enumerate(s for s in h.signals("filters.stage") if len(s) == 1):
         h.prove(f"filters: stage {number} a cycle behind the flush", ~stage | (flushed == 1))
@@ -181,8 +215,10 @@ def _reorganise(h):
     # Each of the last terms was so long ago that it must have come before the end.
     for number, there in enumerate([term.valid, *~quiet]):
         h.prove(f"{number} cycles ago: no term later than its cause", ~there | Mux(
-            swap, since <= N_WINDOWS + len(steps) + number, flushed <= number + FilterTerms.LATENCY))  # fmt: skip
+            swap, since <= N_WINDOWS + len(terms) + number, flushed <= number + FilterTerms.LATENCY))  # fmt: skip
     h.prove("terms are in memory when it isn't busy", dut.busy | (quiet.all() & ~term.valid))
     for name, here in (("filters", ~dut.d.swap), ("pixels", dut.d.swap)):
         h.cover(f"{name}: a term", term.valid & here & dut.busy)
     h.cover("sums are given", dut.o.valid)
+    if dut._config is FOLDED:
+        h.cover("a group before a vector's last comes", dut.busy & groups[-1])

@@ -1,18 +1,15 @@
-"""Job: sums of a vector's results by window, where the vector comes in several groups of lanes."""
+"""Jobs: sums of results by window, where a vector's results come in several groups of lanes."""
 
-from dataclasses import replace
-
+from adagp.rtl.drain.filter_terms import FilterTerms
 from adagp.rtl.drain.pixel_terms import PixelTerms
-from adagp.rtl.drain.window_sums import N_WINDOWS
-from amaranth import Cat, Mux, Signal
+from adagp.rtl.drain.window_sums import N_WINDOWS, tile_width
+from amaranth import Cat, Mux, Signal, signed
 
-from .properties_reorganise import REORGANISES
+from .properties_reorganise import FOLDED
 from .registry import job
 
 __all__ = []
 
-FOLDED = replace(REORGANISES, cols=5, epilogue_lanes=2, n_filters=2)
-"""A vector is three groups; the last one has a lane that there isn't."""
 GROUPS, WIDTH = FOLDED.folds(FOLDED.cols), FOLDED.epilogue_width
 
 
@@ -125,3 +122,79 @@ def _state_rule(h, pixel, row, followed):
             h.prove(f"places: of pixel {lane}, {done} being located",
                     (located != done) | (pixel != lane) | (at == inside))  # fmt: skip
     h.prove("filter: of the vector", h.signal("filter") == number)
+
+
+def _flushes_rule(h):
+    """What is assumed of vectors and flushes; returns the group that is to come, a row's last one, whether it has
+    had none yet, and whether a flush goes on."""
+    dut, part = h.dut, h.dut.i
+    group, last = Signal(range(GROUPS), name="group"), Signal(range(GROUPS), name="last_group")
+    empty, quiet = Signal(init=1, name="empty"), Signal(3, init=7, name="quiet")
+    ends, flushing = h.free(range(GROUPS), name="row_ends"), h.before(dut.flush & ~dut.done)
+    h.m.d.sync += quiet.eq(Cat(~(dut.valid | dut.flush), quiet))
+    with h.m.If(dut.start | dut.done):
+        h.m.d.sync += [last.eq(ends), empty.eq(1)]
+    with h.m.If(dut.valid):
+        h.m.d.sync += [group.eq(Mux(part.final, 0, group + 1)), empty.eq(0)]
+    d, windows = dut.d.as_value(), Cat(dut.rows, dut.columns)
+    h.assume("a row ends in a group that there is", ends < GROUPS)
+    h.assume("d: stands", h.fresh | (h.before(d) == d) | h.before(dut.start))
+    h.assume("one thing at a time", dut.start + dut.flush + dut.valid <= 1)
+    h.assume("i: the row's groups in their order",
+             ~dut.valid | ((part.group == group) & (part.final == (group == last))))  # fmt: skip
+    h.assume("rows, columns: stand within a vector", (group == 0) | (h.before(windows) == windows))
+    h.assume("valid: some cycles after a flush", ~(dut.valid & empty) | quiet.all())
+    h.assume("flush: some cycles after the last vector, to its end",
+             Mux(flushing, dut.flush, ~dut.flush | (quiet.all() & (group == 0))))  # fmt: skip
+    h.assume("n_lanes: stands in a flush", ~flushing | (h.before(dut.n_lanes) == dut.n_lanes))
+    some = (dut.n_lanes != 0) & (dut.n_lanes <= FOLDED.cols) & (dut.n_lanes <= (last + 1) * WIDTH)
+    h.assume("n_lanes: of the row's groups", ~dut.flush | some)
+    h.assume("start: between rows, at a filter's first sum",
+             ~dut.start | (empty & quiet.all() & (dut.d.at[:2] == 0)))  # fmt: skip
+    h.prove("group: one of the row's", (group <= last) & (last < GROUPS) & (~(empty | flushing) | (group == 0)))
+    return group, last, empty, flushing
+
+
+@job("filter_terms_folded", lambda: FilterTerms(FOLDED))
+def _filter_terms_folded(h):
+    """One arbitrary filter and window are followed: their term is the sum of the row's results."""
+    dut, d, part = h.dut, h.dut.d, h.dut.i
+    lane, window = h.constant(range(FOLDED.cols)), h.constant(range(N_WINDOWS))
+    h.assume("the filter is one of a vector", lane < FOLDED.cols)
+    of_group, of_place, width = lane // WIDTH, lane % WIDTH, tile_width(FOLDED)
+    group, last, empty, flushing = _flushes_rule(h)
+    total, some, whole = Signal(signed(width), name="total"), Signal(name="some"), Signal(name="whole")
+    inside = dut.rows.any() & dut.columns.any() & (Cat(~dut.columns[0], ~dut.rows[0]) == window)
+    mine = dut.valid & inside & (part.group == of_group)
+    at_of_dut, flushed = h.signals("$signal")[0], Signal(range(N_WINDOWS * FOLDED.cols), name="flushed")
+    at = Signal.like(at_of_dut, name="at_of_model")
+    with h.m.If(mine):
+        h.m.d.sync += [some.eq(1), total.eq(Mux(some, total, 0) + part.values[of_place])]
+    with h.m.If(dut.valid & part.final & inside):
+        h.m.d.sync += whole.eq(1)
+    with h.m.If(dut.flush):
+        h.m.d.sync += [flushed.eq(flushed + 1), at.eq(at + 1)]
+    with h.m.If(dut.start):
+        h.m.d.sync += at.eq(d.at)
+    with h.m.If(dut.done):
+        h.m.d.sync += [flushed.eq(0), some.eq(0), whole.eq(0)]
+    h.prove("done: after the terms of all filters", dut.done == (dut.flush & (flushed + 1 == N_WINDOWS * dut.n_lanes)))
+    h.prove("flushed: terms of a flush that goes on", Mux(flushing, flushed < N_WINDOWS * dut.n_lanes, flushed == 0))
+    first = Cat(at[0] & (d.width != 1), at[1] & (d.height != 1))  # of windows with the same pixels
+    asked = dut.flush & ((flushed >> 2) == lane) & (first == window)
+    expected = h.before(h.before(Cat(dut.flush, asked, Mux(some, total, 0), at, d.fresh)))
+    value, number, fresh = expected[2 : 2 + width].as_signed(), expected[2 + width : -1], expected[-1]
+    h.prove("term: one for each filter and window", dut.term.valid == expected[0])
+    h.prove("term: in their order, fresh or not",
+            ~expected[0] | ((dut.term.at == number) & (dut.term.fresh == fresh)))  # fmt: skip
+    h.prove("term: the sum of the filter's results in the window", ~expected[1] | (dut.term.value == value))
+    held = h.word("memory", Cat(window, of_group)).word_select(of_place, width)
+    h.prove("the sum is in memory a cycle later", ~h.before(some) | (held == h.before(total.as_unsigned())))
+    h.prove("touched: by a whole vector", h.signal("touched").bit_select(window, 1) == h.before(whole))
+    passed = (group > of_group) & inside
+    h.prove("some: of whole vectors, or of the present one", (of_group > last) | (some == (whole | passed)))
+    h.prove("some: none in a row that is empty", ~empty | ~(some | whole))
+    h.prove("lane, at: of the term",
+            (h.signal("lane") == flushed >> 2) & (at_of_dut == at) & (at[:2] == flushed[:2]))  # fmt: skip
+    h.cover("term: of the last group's filter", expected[1] & (lane == FOLDED.cols - 1) & (value != 0))
+    h.cover("term: three results", expected[1] & (value == 3) & (h.before(h.before(h.count(mine, 0, 15))) == 3))
