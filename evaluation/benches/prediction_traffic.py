@@ -15,18 +15,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...gen.provenance import SWITCHED, commit, provenance
-from ...host.console import writable
+from ...host.compiler.memory_plan import PlanError
+from ...host.console import at_least_one, writable
 from ..instruments.estimates import Batch, ideal_saving
-from ..instruments.paper_batches import DATA, KEPT, STREAMED, Case, saving
+from ..instruments.paper_batches import DATA, KEPT, NETWORKS, STREAMED, Case, saving
 from ..instruments.results import FOLDER, merge_results
 from ..instruments.single_command import bars
 from ..instruments.variants import shares
 
-__all__ = ["EVERY", "OPTIONS", "figures", "main"]
+__all__ = ["BATCH", "EVERY", "OPTIONS", "figures", "main", "part_of"]
 
 COMMAND = "python -m adagp.evaluation.benches.prediction_traffic"
 PRESET, SEED, BATCH, EVERY = "paper", 1, 32, 4
 MODELS = ("vgg13", "resnet50")
+CNNS = tuple(name for name, sets in NETWORKS.items() if "cifar10" in sets)
 OPTIONS = {
     "built": (1, "gp"), "every": (EVERY, "gp"), "keep": (1, KEPT), "both": (EVERY, KEPT),
     **{f"both_{every}": (every, KEPT) for every in (8, 16)}, "stream": (EVERY, STREAMED),
@@ -34,9 +36,13 @@ OPTIONS = {
 """By name: one of how many batches teaches the predictor, and GP's batches."""
 
 
-def figures(case: Case, baseline: Mapping[str, Batch], design: Mapping[str, Batch]) -> dict[str, float]:
-    """Savings and speed-ups of a case by option, and the ideal."""
-    part = f"{case.model}_{case.data}"
+def part_of(case: Case, batch: int) -> str:
+    """The name of a case's figures: network and data, and the batch if it isn't BATCH."""
+    return f"{case.model}_{case.data}" + f"_{batch}" * (batch != BATCH)
+
+
+def figures(part: str, baseline: Mapping[str, Batch], design: Mapping[str, Batch]) -> dict[str, float]:
+    """Savings and speed-ups of a part by option, and the ideal."""
     found = {f"ideal_saving_{part}": round(ideal_saving(dict(baseline)), 4)}
     for option, (every, gp) in OPTIONS.items():
         parts = shares(every)
@@ -59,20 +65,25 @@ def main(arguments: Iterable[str] | None = None) -> None:
         prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )  # fmt: skip
     images = [name for name, data in DATA.items() if name in ("cifar10", "imagenet")]
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="(default: all)")
+    parser.add_argument("--models", nargs="+", choices=CNNS, default=MODELS, metavar="NAME",
+                        help=f"of {', '.join(CNNS)} (default: {', '.join(MODELS)})")  # fmt: skip
     parser.add_argument("--data", nargs="+", choices=images, default=images, help="(default: all)")
+    parser.add_argument("--batch", type=at_least_one, default=BATCH, metavar="N", help="(default: %(default)s)")
     parser.add_argument("--json", type=writable, default=FOLDER / "prediction_traffic.json", metavar="PATH")
     given = parser.parse_args(None if arguments is None else list(arguments))
     cases = [Case(model, data, "free") for data in given.data for model in given.models]
     with bars() as progress:
         for case in progress.track(cases, description="networks"):
-            source = commit()
-            baseline, design = saving(case, BATCH, PRESET, SEED, EVERY)
-            found = figures(case, baseline, design)
-            rows = {"preset": PRESET, "batch": BATCH, "baseline": _kept(baseline), "max": _kept(design)}
-            part = f"{case.model}_{case.data}"
+            source, part = commit(), part_of(case, given.batch)
+            try:
+                baseline, design = saving(case, given.batch, PRESET, SEED, EVERY)
+            except PlanError as error:
+                progress.console.print(f"{part}: {error}")
+                continue
+            found = figures(part, baseline, design)
+            rows = {"preset": PRESET, "batch": given.batch, "baseline": _kept(baseline), "max": _kept(design)}
             saved = ", ".join(f"{name} {100 * found[f'dram_energy_saving_{part}_{name}']:.1f} %" for name in OPTIONS)
-            progress.console.print(f"{case.model} on {case.data}: {saved}")
+            progress.console.print(f"{part}: {saved}")
             origin = provenance(COMMAND, None, SEED, source, SWITCHED)
             merge_results(Path(given.json), part, found, rows, origin)
 

@@ -1,5 +1,6 @@
 """Sentences of the page of the paper's figures: marks, idle products, and what the paper must have assumed."""
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from statistics import mean
@@ -9,10 +10,19 @@ from ...algorithm import paper_numbers as paper
 from ..instruments.paper_batches import DATA, NETWORKS, figures_of
 from ..instruments.variants import limit, shares
 
-__all__ = ["Part", "Rows", "assumptions", "complete", "legend", "marks", "mean_of", "percent", "zeros"]
+__all__ = [
+    "Part", "Rows", "assumptions", "beyond_limits", "complete", "left_alone", "legend", "marks", "mean_of", "percent",
+    "with_all_updates", "zeros",
+]  # fmt: skip
 
 PRODUCTS = 3.05
 """Products of a BP batch over those of its forward pass, from which on the array multiplies zeros."""
+
+LEFT = 0.02
+"""Part of a network's weights that GP may leave alone without a mark."""
+READ, PREDICTED = 10 / 8, 2 / 8
+"""Bytes that an update in GP reads of a weight, and that its prediction takes, over those that it writes."""
+STATE = "Rows are of several states of the estimator"
 
 Rows = dict[str, dict]
 Part = tuple[str, str, int]
@@ -30,8 +40,26 @@ def mean_of(rows: Rows, what: str) -> float:
 
 
 def marks(rows: Iterable[Mapping]) -> str:
-    """* if the host computes a part of a network."""
-    return "*" * any(row["islands"] for row in rows)
+    """* if the host computes a part of a network, and † if GP leaves many of a network's weights alone."""
+    rows = list(rows)
+    return "*" * any(row["islands"] for row in rows) + "†" * any(left_alone(row) > LEFT for row in rows)
+
+
+def left_alone(row: Mapping) -> float:
+    """The part of the trained weights that MAX's GP batches don't update: those of layers that aren't predicted."""
+    gp, bp = (row["designs"]["max"][phase]["bytes"]["update"][1] for phase in ("gp", "bp"))
+    return 1 - gp / bp if bp else 0.0
+
+
+def with_all_updates(row: Mapping) -> dict:
+    """The row if MAX's GP batches predicted and updated the weights that they leave alone."""
+    found = copy.deepcopy(dict(row))
+    gp, bp = (found["designs"]["max"][phase] for phase in ("gp", "bp"))
+    written = bp["bytes"]["update"][1] - gp["bytes"]["update"][1]
+    for side, name, more in ((0, "read_bytes", READ), (1, "write_bytes", 1 + PREDICTED)):
+        gp[name] += more * written
+        gp["bytes"]["update"][side] += more * written
+    return found
 
 
 def complete(rows: Rows, data: str) -> bool:
@@ -41,19 +69,64 @@ def complete(rows: Rows, data: str) -> bool:
 
 def legend(parts: Mapping[Part, Rows]) -> str:
     """The mark of rows, with the operators that are the host's, and the states of the estimator that made the rows."""
-    lines, hosted = [], dict[str, dict[str, str]]()
+    lines, hosted = [], dict[str, str]()
     for (data, _, _), rows in parts.items():
         for name, row in rows.items():
-            for operator in row["islands"]:
-                hosted.setdefault(operator.replace("_", " "), {})[f"{name} on {DATA[data].title}"] = ""
+            if row["islands"]:
+                operators = ", ".join(f"`{operator}`" for operator in row["islands"])
+                hosted[f"{name} on {DATA[data].title}"] = operators
     if hosted:
-        named = "; ".join(f"{operator} of {', '.join(networks)}" for operator, networks in hosted.items())
-        lines.append(rf"\* Parts that the host computes, of which neither time nor traffic is counted: {named}.")
+        named = "; ".join(f"{name}: {operators}" for name, operators in hosted.items())
+        lines.append(rf"\* Operators that the host computes, of which neither time nor traffic is counted: {named}.")
+    if told := _left_alone(parts):
+        lines.append(told)
     states = Counter(row["commit"] for rows in parts.values() for row in rows.values())
     if len(states) > 1:
         made = ", ".join(f"{commit[:7]} ({count})" for commit, count in states.items())
-        lines.append(f"Rows are of several states of the estimator, by commit with their number: {made}.")
+        lines.append(f"{STATE}, by commit with their number: {made}.")
     return "\n\n".join(fill(line, 120) for line in lines)
+
+
+def _left_alone(parts: Mapping[Part, Rows]) -> str:
+    """The networks of which GP leaves many weights alone, and their savings without that; empty if there is none."""
+    shares_of, savings, means = [], [], []
+    for (data, dataflow, batch), rows in parts.items():
+        marked = [name for name, row in rows.items() if left_alone(row) > LEFT]
+        if dataflow != "free" or not marked:
+            continue
+        size = f" at batch {batch}" * (batch != 32)
+        whole = {name: with_all_updates(row) for name, row in rows.items()}
+        shares_of += [f"{100 * left_alone(rows[name]):.0f} % in {name} on {DATA[data].title}{size}" for name in marked]
+        saved = {name: [percent(figures_of(each[name])["dram_energy_saving_max"]) for each in (whole, rows)]
+                 for name in marked}  # fmt: skip
+        savings += [f"{new} with {name} in place of {old}" for name, (new, old) in saved.items()]
+        if len(rows) > len(marked):
+            new, old = (percent(mean_of(each, "dram_energy_saving_max")) for each in (whole, rows))
+            means.append(f" The mean on {DATA[data].title}{size} would be {new} in place of {old}.")
+    if not savings:
+        return ""
+    return (
+        "† GP leaves layers as they are that the predictor is too small for. They have so many of the weights:"
+        f" {', '.join(shares_of)}. Savings and speed-ups are larger for it. With predictions for all weights MAX would"
+        " save"
+        f" {', '.join(savings)}." + "".join(means)
+    )
+
+
+def beyond_limits(parts: Mapping[Part, Rows]) -> str:
+    """The rows whose speed-up exceeds the limit; empty if there is none."""
+    over = [
+        (one["speedup_max"] - one["limit"], name) for rows in parts.values() for name, row in rows.items()
+        if (one := figures_of(row))["speedup_max"] > one["limit"]
+    ]  # fmt: skip
+    if not over:
+        return ""
+    rows = sum(map(len, parts.values()))
+    return fill(
+        f"In {len(over)} of {rows} rows MAX's speed-up exceeds its limit, by {max(over)[0]:.4f} at most. There its"
+        " batch of backpropagation comes out a little shorter than the baseline's, with as many cycles of the array."
+        " The estimate doesn't tell whether the hardware's does so too: both are within its error.", 120,
+    )  # fmt: skip
 
 
 def assumptions(parts: Mapping[Part, Rows]) -> str:
@@ -69,20 +142,27 @@ def assumptions(parts: Mapping[Part, Rows]) -> str:
     text = (
         f"With GP in {percent(gp)} of the batches a prediction that costs nothing is {limit(2, gp):.3f} times as fast,"
         " if a backward pass takes twice as long as a forward pass. "
-        + ", ".join(f"{each:g} needs a backward pass of {needed(each)} forward passes" for each in wanted)
-        + f", with predictions that cost nothing. A saving of {percent(paper.DRAM_ENERGY_SAVING)} needs a forward pass"
+        f"{', '.join(f'{each:g}' for each in wanted[:-1])} and {wanted[-1]:g} need backward passes of"
+        f" {', '.join(map(needed, wanted[:-1]))} and {needed(wanted[-1])} forward passes, with predictions that cost"
+        f" nothing. A saving of {percent(paper.DRAM_ENERGY_SAVING)} needs a forward pass"
         f" of {percent(1 - paper.DRAM_ENERGY_SAVING / gp)} of a batch's energy, if GP moves nothing else."
     )
-    largest = max(
-        ((figures_of(row)["backward_to_forward"], name, data, batch) for (data, dataflow, batch), rows in parts.items()
-         if dataflow == "free" for name, row in rows.items()), default=None,
-    )  # fmt: skip
-    if largest:
-        ratio, name, data, batch = largest
-        text += (
-            f" The largest ratio of `free` is {ratio:.2f}, of {name} on {DATA[data].title} at batch {batch}, whose"
-            f" limit is {limit(ratio, gp):.3f}."
-        )
+    for dataflow, what in (("free", "`free`"), ("rs", "the row-stationary model")):
+        found = [
+            (figures_of(row)["backward_to_forward"], name, data, batch)
+            for (data, flow, batch), rows in parts.items() if flow == dataflow for name, row in rows.items()
+        ]  # fmt: skip
+        if found:
+            ratio, name, data, batch = max(found)
+            text += (
+                f" The largest ratio of {what} is {ratio:.2f}, of {name} on {DATA[data].title} at batch {batch}, whose"
+                f" limit is {limit(ratio, gp):.3f}."
+            )
+            if dataflow == "rs":
+                text += (
+                    " It comes from PEs that idle in backward passes, whose shapes fold badly: a baseline with such"
+                    " backward passes gains more from leaving them out."
+                )
     return fill(text, 120)
 
 

@@ -5,10 +5,11 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
-from ..benches.prediction_traffic import EVERY, OPTIONS
+from ..benches.prediction_traffic import BATCH, EVERY, OPTIONS
 from ..checkout import require_checkout
 from ..instruments.paper_batches import DATA
 from .accuracy.findings import Findings, clear
@@ -31,26 +32,42 @@ METHODS = {
     "ada-gp-every-4": "every", "ada-gp-keep": "keep", "ada-gp-every-4-keep": "both", "ada-gp-every-16-keep": "both_16",
 }  # fmt: skip
 """Options by the method of a comparison."""
-ENERGY_TEXT = """MAX over the baseline at batch 32, estimated: DRAM energy saved in a mean batch of the paper's 90
-epochs. *Ideal*: a GP batch moves the bytes of a forward pass alone. *Streamed*: with `predictions` = `stream`. A column
-with a number is `predictor_every` of it; an empty cell wasn't measured."""
+ENERGY_TEXT = """MAX over the baseline, estimated, at batch 32 if no other is named: DRAM energy saved in a mean batch
+of the paper's 90 epochs. *Ideal*: a GP batch moves the bytes of a forward pass alone. *Streamed*: with `predictions` =
+`stream`. A column with a number is `predictor_every` of it; an empty cell wasn't measured."""
 SPEED_TEXT = "Speed-ups over the baseline:"
 ACCURACY_TEXT = """Test accuracy in percent, and differences to ADA-GP without these options in points, with 95 %
-intervals, by the protocol of [accuracy.md](accuracy.md). An asterisk marks a clear difference; a regime is a family.
-(lost): a run of either went astray, which counts as 0, so the table makes no claim."""
+intervals, by the protocol of [accuracy.md](accuracy.md). An asterisk marks a difference that is clear among all of its
+regime. (lost): one of the runs diverged and counts as 0, so the cell claims nothing."""
+
+
+def _data(part: str) -> str:
+    """Data of a part of the results, and its batch if it isn't the usual one."""
+    _, data, *batch = part.split("_")
+    return DATA[data].title + "".join(f", batch {size}" for size in batch if int(size) != BATCH)
+
+
+def _mean(figures: Mapping[str, float], figure: str, parts: Sequence[str]) -> float | None:
+    """The mean of a figure over parts; None where one lacks it."""
+    found = [figures.get(figure.format(part)) for part in parts]
+    return None if None in found else fmean(each for each in found if each is not None)
 
 
 def energy(results: Mapping) -> str:
     """Tables of savings and of speed-ups by network and option."""
     figures, saved, fast = results["figures"], [], []
+    groups: dict[str, list[str]] = {}
     for part in results["details"]:
-        model, data = part.rsplit("_", 1)
-        name = f"{model}, {DATA[data].title}"
-        savings = (figures.get(f"dram_energy_saving_{part}_{option}") for option in OPTIONS)
-        cells = ("" if saving is None else f"{100 * saving:.1f} %" for saving in savings)
-        saved.append((name, *cells, f"{100 * figures[f'ideal_saving_{part}']:.1f} %"))
-        speeds = (figures.get(f"speedup_{part}_{option}") for option in OPTIONS)
-        fast.append((name, *("" if speed is None else f"{speed:.3f}" for speed in speeds)))
+        groups.setdefault(_data(part), []).append(part)
+    for data, parts in groups.items():
+        rows = [(part.split("_")[0], [part]) for part in parts]
+        for label, names in [*rows, *[(f"mean of {len(parts)}", parts)] * (len(parts) > 2)]:
+            savings = (_mean(figures, "dram_energy_saving_{}_" + option, names) for option in OPTIONS)
+            cells = ("" if saving is None else f"{100 * saving:.1f} %" for saving in savings)
+            ideal = fmean(figures[f"ideal_saving_{name}"] for name in names)
+            saved.append((f"{label}, {data}", *cells, f"{100 * ideal:.1f} %"))
+            speeds = (_mean(figures, "speedup_{}_" + option, names) for option in OPTIONS)
+            fast.append((f"{label}, {data}", *("" if speed is None else f"{speed:.3f}" for speed in speeds)))
     heads = ("network, data", *(TITLES[option] for option in OPTIONS))
     return "\n\n".join((
         ENERGY_TEXT, table((*heads, "ideal"), saved), SPEED_TEXT, table(heads, fast),

@@ -8,7 +8,7 @@ import pytest
 from adagp.algorithm import paper_numbers as paper
 from adagp.evaluation.instruments.paper_batches import KINDS, NETWORKS
 from adagp.evaluation.instruments.variants import limit, shares
-from adagp.evaluation.report import paper_figures, paper_plots, paper_sentences
+from adagp.evaluation.report import estimator, paper_figures, paper_plots, paper_sentences
 from adagp.spec.config import VARIANTS
 
 
@@ -67,8 +67,8 @@ def test_the_section(results):
     whole, part = "3 (100 %)", "1 (40 %)"
     assert f"| a | 3 | {' | '.join([whole, whole, part, whole, part, whole, part])} |\n| Linear | 1 |" in text
     told = text.replace("\n", " ")
-    assert "counted: softmax of resnet50 on CIFAR-10, yolo-v3 on Pascal VOC. " in told
-    assert "1.58 needs a backward pass of 3.36 forward passes" in told
+    assert "counted: resnet50 on CIFAR-10: `softmax`; yolo-v3 on Pascal VOC: `softmax`." in told
+    assert "1.48, 1.51 and 1.58 need backward passes of 2.13, 2.44 and 3.36 forward passes" in told
 
 
 def test_the_paper_stands_beside_all_its_networks(results):
@@ -137,8 +137,42 @@ def test_the_plots(results, tmp_path):
     }  # fmt: skip
 
 
-def test_the_committed_page_has_a_place_for_the_section():
-    text = paper_figures.PATH.read_text()
-    again = paper_figures.document(text, {"details": {}})
-    assert text.split(paper_figures.BEGIN)[0] == again.split(paper_figures.BEGIN)[0]
-    assert text.split(paper_figures.END)[1] == again.split(paper_figures.END)[1] != ""
+def test_weights_that_gp_leaves_alone_are_told(results):
+    """A quarter is left: an update of 10 bytes read and 8 written, and a prediction of 2 written, are added for it."""
+    one = row(2)
+    for design in one["designs"].values():
+        for phase, found in design.items():
+            weights = 0 if phase == "forward" else 300 if phase == "gp" else 400
+            found["bytes"]["update"] = [10 * weights, 8 * weights]
+            found["read_bytes"], found["write_bytes"] = (
+                sum(pair[side] for pair in found["bytes"].values()) for side in (0, 1)
+            )
+    assert paper_sentences.left_alone(one) == 0.25
+    gp = paper_sentences.with_all_updates(one)["designs"]["max"]["gp"]
+    assert gp["read_bytes"] == 1000 + 4000 and gp["write_bytes"] == 3200 + 200
+    assert gp["bytes"]["update"] == [4000, 3400] and one["designs"]["max"]["gp"]["write_bytes"] == 2400
+    assert paper_sentences.marks([one]) == "†" and paper_sentences.marks([row(3)]) == "*"
+    results["details"]["imagenet_free_32"]["details"] = {"vgg13": one, "vgg16": row(2)}
+    told = paper_sentences.legend(paper_figures.parts_of(results)).replace("\n", " ")
+    assert "so many of the weights: 25 % in vgg13 on ImageNet. " in told and "The mean on ImageNet would be" in told
+
+
+def test_speedups_beyond_their_limit_are_counted(results):
+    parts = paper_figures.parts_of(results)
+    assert paper_sentences.beyond_limits(parts) == ""
+    parts["cifar10", "ws", 32]["vgg13"]["designs"]["max"]["bp"]["cycles"] = 299
+    assert paper_sentences.beyond_limits(parts).startswith("In 1 of 6 rows MAX's speed-up exceeds its limit, by 0.00")
+
+
+@pytest.mark.parametrize("page", [paper_figures, estimator])
+def test_the_committed_pages_say_what_the_results_do(page):
+    results = json.loads(page.RESULT.read_text())
+    assert page.document(page.PATH.read_text(), results) == page.PATH.read_text(), f"run python -m {page.MODULE}"
+
+
+def test_the_estimator_keeps_its_bounds():
+    results = json.loads(estimator.RESULT.read_text())
+    bounds = {name: estimator.TARGETS[name.split("_")[0]] | estimator.BYTES for name in results["details"]}
+    assert len(bounds) >= 4
+    for name, each in bounds.items():
+        assert all(results["figures"][f"{figure}_{name}"] <= most for figure, most in each.items())
