@@ -140,9 +140,9 @@ def estimate(
         )  # fmt: skip
         print(f"{estimates.EPOCHS} epochs of the data set: {_run_text(run, bool(gain))}")
     print(f"compiled and estimated in {seconds:.1f} s")
-    islands = {stop.island.name for stop in network.compiled.stops if stop.island is not None}
+    islands = dict.fromkeys(stop.island.name for stop in network.compiled.stops if stop.island is not None)
     if islands:
-        print(f"without the time of {len(islands)} parts on the host")
+        print(f"without the time of these parts on the host: {', '.join(islands)}")
     measured: dict[str, Batch] = {}
     if against:
         measured = estimates.measured(network, options.module(), phases)

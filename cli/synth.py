@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,8 +30,13 @@ def changed(config: Config, changes: Sequence[str]) -> Config:
     known = {name: kind for name, kind in types.items() if kind in (int, bool)}
     for change in changes:
         name, _, value = change.partition("=")
-        if name not in known or not value.isdecimal() or (known[name] is bool and value not in ("0", "1")):
-            raise SettingsError(f"set = {change!r} must be FIELD=NUMBER with a field of: {', '.join(known)}")
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]}?" if close else f"one of: {', '.join(known)}"
+            raise SettingsError(f"--set {change}: the configuration has no field {name!r}; {meant}")
+        if not value.isdecimal() or (known[name] is bool and value not in ("0", "1")):
+            wanted = "0 or 1" if known[name] is bool else "a whole number"
+            raise SettingsError(f"--set {change}: {value!r} must be {wanted}")
         config = Config.from_dict(
             {**config.to_dict(), name: known[name](int(value)), "name": f"{config.name}-{name}{value}"}
         )

@@ -255,7 +255,7 @@ def _run(
     goes_on = folder.has_checkpoint() and not fresh
     if goes_on and (differing := settings.differing(folder.settings)):
         raise RunError(f"{folder.path} holds a run with {differing}: give another --output, or --fresh")
-    if goes_on and not folder.finished:
+    if goes_on:
         several.check_checkpoint(folder)
     with contextlib.ExitStack() as opened:
         session = opened.enter_context(open_session(

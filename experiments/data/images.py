@@ -104,7 +104,9 @@ def opened(source: Path | bytes, name: str | Path):
     try:
         from PIL import Image
     except ModuleNotFoundError:
-        raise DataError("Pillow, which decodes images, isn't installed: pip install 'adagp[models]'") from None
+        raise DataError(
+            "Pillow, which decodes images, isn't installed: pip install 'adagp[models]' (in a checkout -e '.[models]')"
+        ) from None
     try:
         with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
             return file.convert("RGB")

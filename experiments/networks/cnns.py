@@ -49,7 +49,9 @@ def cnn(name: str, n_classes: int, image_size: int) -> nn.Module:
 
 def _unusable(package, error):
     reason = "isn't installed" if isinstance(error, ModuleNotFoundError) else f"doesn't import ({error})"
-    return NetworkError(f"{package}, which builds this network, {reason}: pip install 'adagp[models]'")
+    return NetworkError(
+        f"{package}, which builds this network, {reason}: pip install 'adagp[models]' (in a checkout -e '.[models]')"
+    )
 
 
 def _torchvision():

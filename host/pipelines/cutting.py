@@ -67,7 +67,7 @@ def cut_at(cycles: dict[str, int], first: Sequence[str], stages: int) -> dict[st
     if any(later <= place for place, later in pairwise(places)):
         raise PipelineError(f"cut at {', '.join(first)}: stages must follow each other as layers do")
     if len(places) != stages - 1:
-        raise PipelineError(f"cut at {len(places)} layers: {stages} stages need {stages - 1}")
+        raise PipelineError(f"cut names {len(places)} of the {stages - 1} layers that {stages} stages need")
     return _numbered(names, places)
 
 

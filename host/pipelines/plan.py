@@ -61,8 +61,8 @@ class Plan:
             )
         if self.schedule in ("1f1b", "zb-h1", *STALE) and parts < self.devices:
             raise PipelineError(
-                f"{self.schedule}: micro_batches = {parts} must be at least devices = {self.devices}: with fewer, there"
-                " is never work for all of them"
+                f"{self.schedule}: micro_batches = {parts} must be at least devices = {self.devices}, as by"
+                f" --micro-batches {self.devices}: with fewer, there is never work for all of them"
             )
         build(self.schedule, self.devices, parts, chunks=self.chunks)
         _ = self.link

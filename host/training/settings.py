@@ -98,13 +98,11 @@ class TrainSettings:
     micro_batches: int = 1
 
     def __post_init__(self):
-        for name in ("epochs", "batch", "predictor_every"):
+        for name in ("epochs", "batch", "micro_batches", "predictor_every"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} = {getattr(self, name)} must be at least 1")
-        if self.micro_batches < 1 or self.batch % self.micro_batches:
-            raise SettingsError(
-                f"micro_batches = {self.micro_batches} must be at least 1 and divide batch = {self.batch}"
-            )
+        if self.batch % self.micro_batches:
+            raise SettingsError(f"micro_batches = {self.micro_batches} must divide batch = {self.batch}")
         for name in ("train_images", "test_images"):
             value = getattr(self, name)
             if value is not None and value < 1:

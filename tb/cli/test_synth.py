@@ -125,7 +125,7 @@ MISTAKES = {
     "no open tool places and routes for xilinx; --target artix7 is placed": ("--target", "xilinx", "--seeds", "1"),
     "variant baseline has no block 'predictor'": ("--variant", "baseline", "--block", "predictor"),
     "variant in {baseline, low, efficient, max}": ("--variant", "maximal"),
-    "set = 'rows=x' must be FIELD=NUMBER with a field of: rows, cols, port_width": ("--set", "rows=x"),
+    "--set rows=x: 'x' must be a whole number": ("--set", "rows=x"),
     "2 <= rows <= 64": ("--set", "rows=1"),
     "x.lib: No such file or directory": ("--target", "asic", "--liberty", "x.lib"),
 }

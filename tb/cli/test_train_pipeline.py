@@ -66,6 +66,9 @@ def test_a_killed_process_is_told_and_the_run_goes_on_with_the_same_bits(adagp, 
     assert code == 0 and "going on from epoch 1, batch 2" in err
     assert RunFolder(tmp_path / "run").summary["weights_hash"] == one_device.summary["weights_hash"]
     assert json.loads((tmp_path / "run" / "log.json").read_text())[-1]["devices"] == 2
+    code, _, err = adagp("train", "-o", tmp_path / "run", *SEVERAL, "--pipeline", "gpipe")
+    assert code == 2 and "is of a run with --pipeline chimera: give another --output" in err
+    assert RunFolder(tmp_path / "run").finished
 
 
 def test_predicted_gradients_have_the_bits_of_one_device_in_a_run_that_goes_on(adagp, tmp_path, monkeypatch):
@@ -150,7 +153,7 @@ def test_mistakes_with_torchrun_are_told(adagp, tmp_path, monkeypatch, options, 
 
 @pytest.mark.parametrize(("options", "told"), [
     (("--devices", "3", "--micro-batches", "2"), "1f1b: micro_batches = 2 must be at least devices = 3"),
-    (("--devices", "2", "--micro-batches", "3"), "micro_batches = 3 must be at least 1 and divide batch = 8"),
+    (("--devices", "2", "--micro-batches", "3"), "micro_batches = 3 must divide batch = 8"),
     (("--devices", "6", "--micro-batches", "8"), "stages = 6 must satisfy 1 <= stages <= 5"),
     (("--devices", "2", "--micro-batches", "4", "--cut", "x"), "cut at 'x': a stage must begin with"),
     (("--devices", "2", "--variant", "max"), "micro_batches = 1 must be at least 2, since a GP batch"),
