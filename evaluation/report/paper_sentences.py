@@ -7,6 +7,8 @@ from statistics import mean
 from textwrap import fill
 
 from ...algorithm import paper_numbers as paper
+from ...rtl.update.arrays import array_bytes
+from ...spec.presets import preset
 from ..instruments.paper_batches import DATA, NETWORKS, figures_of
 from ..instruments.variants import limit, shares
 
@@ -20,9 +22,10 @@ PRODUCTS = 3.05
 
 LEFT = 0.02
 """Part of a network's weights that GP may leave alone without a mark."""
-READ, PREDICTED = 10 / 8, 2 / 8
+_SIZES = array_bytes(preset("paper"))
+_WRITTEN = sum(_SIZES.values()) - _SIZES["g"]
+READ, PREDICTED = sum(_SIZES.values()) / _WRITTEN, _SIZES["g"] / _WRITTEN
 """Bytes that an update in GP reads of a weight, and that its prediction takes, over those that it writes."""
-STATE = "Rows are of several states of the estimator"
 
 Rows = dict[str, dict]
 Part = tuple[str, str, int]
@@ -83,7 +86,7 @@ def legend(parts: Mapping[Part, Rows]) -> str:
     states = Counter(row["commit"] for rows in parts.values() for row in rows.values())
     if len(states) > 1:
         made = ", ".join(f"{commit[:7]} ({count})" for commit, count in states.items())
-        lines.append(f"{STATE}, by commit with their number: {made}.")
+        lines.append(f"Rows are of several states of the estimator, by commit with their number: {made}.")
     return "\n\n".join(fill(line, 120) for line in lines)
 
 
