@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...host.training.data import DataError
+from ...host.training.library_models import MODELS_EXTRA
 from .batches import Draw
 from .splits import Splits, split
 
@@ -104,9 +105,7 @@ def opened(source: Path | bytes, name: str | Path):
     try:
         from PIL import Image
     except ModuleNotFoundError:
-        raise DataError(
-            "Pillow, which decodes images, isn't installed: pip install 'adagp[models]' (in a checkout -e '.[models]')"
-        ) from None
+        raise DataError(f"Pillow, which decodes images, isn't installed: {MODELS_EXTRA}") from None
     try:
         with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
             return file.convert("RGB")

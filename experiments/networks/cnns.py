@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from torch import nn
 
-from ...host.training.library_models import import_library
+from ...host.training.library_models import MODELS_EXTRA, import_library
 from ..errors import NetworkError
 
 __all__ = ["DENSENETS", "INCEPTIONS", "MOBILENETS", "RESNETS", "VGGS", "cnn"]
@@ -49,9 +49,7 @@ def cnn(name: str, n_classes: int, image_size: int) -> nn.Module:
 
 def _unusable(package, error):
     reason = "isn't installed" if isinstance(error, ModuleNotFoundError) else f"doesn't import ({error})"
-    return NetworkError(
-        f"{package}, which builds this network, {reason}: pip install 'adagp[models]' (in a checkout -e '.[models]')"
-    )
+    return NetworkError(f"{package}, which builds this network, {reason}: {MODELS_EXTRA}")
 
 
 def _torchvision():

@@ -6,10 +6,12 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["LIBRARIES", "LibraryError", "import_library", "library_model"]
+__all__ = ["LIBRARIES", "MODELS_EXTRA", "LibraryError", "import_library", "library_model"]
 
 LIBRARIES = ("torchvision", "timm")
 """Prefixes of names: ``torchvision:resnet50``."""
+MODELS_EXTRA = "pip install 'adagp[models]', in a checkout .venv/bin/pip install -c constraints.txt -e '.[models]'"
+"""Commands that install the libraries and what reads images."""
 _OPERATORS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -29,10 +31,7 @@ def library_model(name: str, shape: tuple[int, int, int], n_classes: int) -> nn.
     try:
         found = import_library(library)
     except Exception as error:  # one that belongs to another torch fails in ways of its own
-        raise LibraryError(
-            f"{library} can't be imported ({type(error).__name__}: {error}): pip install 'adagp[models]', in a checkout"
-            f" .venv/bin/pip install -c constraints.txt {library}"
-        ) from None
+        raise LibraryError(f"{library} can't be imported ({type(error).__name__}: {error}): {MODELS_EXTRA}") from None
     return (
         _torchvision(found, which, shape, n_classes)
         if library == "torchvision"
