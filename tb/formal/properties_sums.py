@@ -158,13 +158,13 @@ def _transposer(h):
     comes, expected = h.before(read), h.before(h.before(value))
     h.prove("o: the operand", ~comes | (dut.o[position].as_unsigned() == expected))
     h.cover("i: waits for room", dut.i.valid & ~dut.i.ready)
-    h.cover("o: the operand, of a slice behind others, as another vector comes",
+    h.cover("o: the operand, of a slice after others, as another vector comes",
             comes & taken & h.before(h.before(reading)).all())  # fmt: skip
     h.cover("a slice is read right after another", h.before(dut.done) & dut.step)
 
 
 def _operand_of_sums(h, port, path, n):
-    """What is assumed of a feeder's operand, and so known of its slices."""
+    """Assume a feeder's operand to be vectors in slices; prove what follows for the slices in its transposer."""
     place, vector, lanes = _vectors_rule(h, port, n), port.p, SUMS.vector_lanes
     some = (vector.lanes != 0) & (vector.lanes <= lanes)
     h.assume(f"{path}i: a vector has elements", ~port.valid | some)

@@ -14,13 +14,15 @@ GROUPS, WIDTH = FOLDED.folds(FOLDED.cols), FOLDED.epilogue_width
 
 
 def _before(value, place):
-    """How many of the bits before a ``place`` are 1."""
+    """The number of bits before a ``place`` that are 1."""
     return sum(Mux(place > number, value[number], 0) for number in range(len(value)))
 
 
 def _rows_rule(h, due, over):
-    """What is assumed of rows of vectors; returns the windows of a row, whether its terms are fresh, and how many of
-    its pixels are located, once it has begun; and windows of the pixel that is located.
+    """Assume rows of vectors as the epilogue gives them.
+
+    Returns the windows of a row, a bit for fresh terms, the number of pixels located since it began, and the windows of
+    the pixel that is being located.
 
     ``due``: results of the vector before are still to be read for a term; ``over``: none of them can be any more.
     """
@@ -125,8 +127,10 @@ def _state_rule(h, pixel, row, followed):
 
 
 def _flushes_rule(h):
-    """What is assumed of vectors and flushes; returns the group that is to come, a row's last one, whether it has
-    had none yet, and whether a flush goes on."""
+    """Assume vectors and flushes as the epilogue gives them.
+
+    Returns the group that is to come, a row's last one, and two bits: the row had none yet, a flush is under way.
+    """
     dut, part = h.dut, h.dut.i
     group, last = Signal(range(GROUPS), name="group"), Signal(range(GROUPS), name="last_group")
     empty, quiet = Signal(init=1, name="empty"), Signal(3, init=7, name="quiet")

@@ -64,11 +64,11 @@ def _groups(h, used, busy, group):
     places = [(h.signal("group_valid"), group), (following.valid, following.p)]
     made = offsets.o.valid & offsets.o.ready
     level, items = Signal(range(3), name="groups"), [Signal(group.shape(), name=f"group_{n}") for n in range(2)]
-    behind = level - used
-    h.m.d.sync += level.eq(behind + made)
+    staying = level - used
+    h.m.d.sync += level.eq(staying + made)
     for number, item in enumerate(items):
         stays = Mux(used, items[-1].as_value(), item.as_value())
-        h.m.d.sync += item.as_value().eq(Mux(made & (behind == number), offsets.o.p.as_value(), stays))
+        h.m.d.sync += item.as_value().eq(Mux(made & (staying == number), offsets.o.p.as_value(), stays))
     h.prove("group: one for each pass", level == places[0][0] + places[1][0])
     h.prove("group: the oldest", ~places[0][0] | (group == items[0]))
     h.prove("following: the one after it", ~following.valid | (
@@ -193,4 +193,4 @@ def _vectors(h, position, taken, step):
         h.prove(f"place {number}: in order, as it was", ~(known & there & (ahead == before)) | (found == kept))
         before = before + there
     h.prove("taken: a position, as the pipeline moves", taken == (position[0] & step))
-    h.cover("o: the vector that is followed comes behind others", leaves & known & (ahead == 0) & h.before(ahead == 1))
+    h.cover("o: the vector that is followed comes after others", leaves & known & (ahead == 0) & h.before(ahead == 1))

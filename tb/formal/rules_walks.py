@@ -95,7 +95,7 @@ def stood_rule(h: Harness, path: str, check: Callable) -> None:
 def odometer_rule(h: Harness, path: str, check: Callable, stood: Callable | None = None) -> Signal:
     """The :class:`.odometer.Odometer`'s flags; by ``check`` (assume or prove), it steps only after a start.
 
-    ``stood`` is what checks :func:`stood_rule`, without it ``check``. Returns whether there was a start.
+    ``stood`` checks :func:`stood_rule`, else ``check`` does. Returns a bit that is 1 after the first start.
     """
     inside, odometer = _inside(path), h.block(path)
     begun = Signal(name=f"begun_{len(h.names)}")
