@@ -126,6 +126,7 @@ MISTAKES = {
     "variant baseline has no block 'predictor'": ("--variant", "baseline", "--block", "predictor"),
     "variant in {baseline, low, efficient, max}": ("--variant", "maximal"),
     "--set rows=x: 'x' must be a whole number": ("--set", "rows=x"),
+    "the configuration has no field 'colums'; did you mean cols?": ("--set", "colums=4"),
     "2 <= rows <= 64": ("--set", "rows=1"),
     "x.lib: No such file or directory": ("--target", "asic", "--liberty", "x.lib"),
 }
