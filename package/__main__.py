@@ -7,7 +7,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; until it is loaded, Ctrl-C ends the process at once and without a traceback.
+    """Run the command line; until a command runs, Ctrl-C ends the process at once and without a traceback.
 
     SIGTERM ends it with 143, as an exit of its own would, so that builds under way leave nothing.
     """
@@ -19,8 +19,11 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # the launcher of a checkout blocks it
     from .cli.main import main as command_line
 
-    signal.signal(signal.SIGINT, answer)
-    command_line()
+    try:
+        signal.signal(signal.SIGINT, answer)
+        command_line()
+    except KeyboardInterrupt:  # while typer puts the commands together: it only catches those of a command
+        sys.exit(128 + signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -218,6 +218,22 @@ def test_an_interrupt_at_any_time_leaves_no_traceback(launcher, delay):
     assert delay > 0 or process.returncode in (130, -signal.SIGINT)
 
 
+def test_an_interrupt_before_a_command_runs_leaves_no_traceback():
+    """While typer puts the commands together, which no handler of its own guards."""
+    code = """
+from adagp.__main__ import main
+from adagp.cli import main as command_line
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+command_line.app = interrupted
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 @pytest.mark.parametrize(
     "line, extras",
     [
