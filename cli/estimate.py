@@ -37,8 +37,14 @@ SHOWN = 5
 class EstimateOptions(NetworkOptions):
     """A network to estimate: also one of the paper's by its name, and a data set in place of shape and classes."""
 
+    model: Annotated[
+        str,
+        typer.Option(
+            help="One of the paper's networks that classify images, as resnet50 or densenet121, a built-in one, or"
+            " `file.py:function`."
+        ),
+    ] = NetworkOptions.model
     dataflow: EstimatedDataflowOption = "free"
-
     data: Annotated[
         str, typer.Option(help=f"Instead of --shape and --classes, those of a data set: {', '.join(IMAGES)}.")
     ] = ""
@@ -69,11 +75,15 @@ class EstimateOptions(NetworkOptions):
     def module(self, seed: int = 0) -> "nn.Module":
         """The network as PyTorch has it."""
         from ..experiments.networks.models import CNNS, build  # here, because torch takes seconds to import
+        from ..host.training.library_models import LIBRARIES
         from ..host.training.models import MODELS
 
-        if self.model in CNNS and self.model not in MODELS:
-            return build(self.model, self.classes, self.image[1], seed)
-        return super().module(seed)
+        if self.model in MODELS or ":" in self.model:
+            return super().module(seed)
+        if self.model not in CNNS:
+            known = ", ".join(dict.fromkeys((*MODELS, *CNNS, *(f"{library}:NAME" for library in LIBRARIES))))
+            raise SettingsError(f"no model {self.model!r}; there are: {known}, or give file.py:function")
+        return build(self.model, self.classes, self.image[1], seed)
 
 
 DEFAULTS = EstimateOptions()

@@ -25,7 +25,9 @@ _SUM = "gradient_sum"
 
 def micro_batch_size(batch: int, micro_batches: int) -> int:
     """Images of a micro-batch; raises LoweringError if a batch can't be cut into so many."""
-    if micro_batches < 1 or batch % micro_batches:
+    if micro_batches < 1:
+        raise LoweringError(f"micro_batches = {micro_batches} must be at least 1")
+    if batch % micro_batches:
         raise LoweringError(f"micro_batches = {micro_batches} must divide the batch of {batch}")
     return batch // micro_batches
 

@@ -85,6 +85,8 @@ def test_dataflows(adagp, tmp_path):
 def test_mistakes(adagp):
     for given, message in (
         (("--data", "mnist"), "data = 'mnist' must be one of digits"),
+        (("--model", "resnet"), "no model 'resnet'; there are: digits-cnn"),
+        (("--model", "resnet"), "inception-v4, inception-v3, densenet201"),
         (("--data", "cifar10", "--shape", "3,8,8"), "says shape and classes"),
         (("--against", "board"), "against = 'board' must be sim"),
         (("--against", "sim", "--dataflow", "rs"), "dataflow = 'rs' is a model, of which there is no RTL"),

@@ -209,6 +209,7 @@ def test_settings_that_cannot_be(changes, message):
 
 @pytest.mark.parametrize(("module", "options", "message"), [
     (nn.Flatten(), {"micro_batches": 5}, "micro_batches = 5 must divide the batch of 12"),
+    (nn.Flatten(), {"micro_batches": 0}, "micro_batches = 0 must be at least 1"),
     (nn.Dropout(0.5), {}, "1.Dropout: dropout draws by the number of the batch"),
     (nn.Sigmoid(), {}, "1.Sigmoid runs on the host, which only knows whole batches"),
 ])  # fmt: skip
