@@ -15,7 +15,7 @@ from ..instruments.paper_batches import DATA
 from .accuracy.findings import Findings, clear
 from .reference import table
 
-__all__ = ["END", "ENERGY", "PATH", "ROOT", "accuracy", "document", "energy", "groups_of", "main"]
+__all__ = ["ACCURACY", "END", "ENERGY", "PATH", "ROOT", "accuracy", "document", "energy", "groups_of", "main"]
 
 MODULE = "adagp.evaluation.report.prediction_traffic"
 ROOT = Path(__file__).parents[2]
