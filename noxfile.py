@@ -216,6 +216,12 @@ def bench_prediction_traffic(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_deferred_traffic(session: nox.Session) -> None:
+    """Traffic that deferred updates would spare, by count from results/: writes results/deferred_traffic.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.deferred_traffic", *session.posargs)
+
+
+@nox.session
 def bench_scaling(session: nox.Session) -> None:
     """Three layers on arrays and memory ports of many sizes, against the roofline: writes results/scaling.json."""
     session.run("python", "-m", "adagp.evaluation.benches.scaling", *session.posargs)
@@ -319,6 +325,7 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "adagp.evaluation.report.pipelines")
     session.run("python", "-m", "adagp.evaluation.report.paper_figures")
     session.run("python", "-m", "adagp.evaluation.report.prediction_traffic")
+    session.run("python", "-m", "adagp.evaluation.report.deferred_updates")
     session.run("python", "-m", "adagp.evaluation.report.stale_weights")
     session.run("python", "-m", "adagp.evaluation.report.result_sections")
     session.run("python", "-m", "adagp.evaluation.report.estimator")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from ..gen.cache import digest
 from ..spec.schedule import PREDICTING
 from .data import Batches, Splits
 from .methods.costs import BatchCosts, batch_costs
+from .methods.deferred import Deferred
 from .methods.dni import Dni
 from .methods.half_resolution import halved
 from .methods.ideas import IDEAS, Idea
@@ -148,10 +150,10 @@ class _Training:
             return Idea(method.source, self.network, self.optimizer, table, seed=run.seed)
         if method.source == "dni":
             return Dni(self.network, self.optimizer, table, self.data.n_classes, seed=run.seed)
-        return AdaGP(
+        make = Deferred if method.deferred else partial(AdaGP, gp_momentum=method.gp_momentum)
+        return make(
             self.network, self.optimizer, table, predictor=method.predictor, source=method.source, gate=method.gate,
-            metrics=method.source in PREDICTING, scaler=self.scaler, predictor_every=method.every,
-            gp_momentum=method.gp_momentum, seed=run.seed,
+            metrics=method.source in PREDICTING, scaler=self.scaler, predictor_every=method.every, seed=run.seed,
         )  # fmt: skip
 
     def _batches(self, epoch: int, shuffle: bool = True) -> Batches:

@@ -10,8 +10,8 @@ fewer epochs, with its standard error ``error``, seed by seed. ``cycles``: the c
 simulated RTL: plain training and ``half`` on the baseline, others on MAX, which has more PEs; what is above plain
 training of as many cycles is in details. The accelerator has no synthetic gradients and none of the other ``ideas``,
 and larger networks aren't simulated. Cycles are measured after a regime's runs; that takes a C++ compiler, and minutes
-for each source, or no time ``--without-cycles``. ``results/accuracy_options.json``, on options that spare traffic of
-predictions, is made so.
+for each source, or no time ``--without-cycles``. ``results/accuracy_options.json`` and
+``results/accuracy_deferred.json``, on ways to spare traffic of predictions, are made so.
 
 Runs that have ended are kept in ``build/bench_accuracy``, apart for other sources: a bench that was stopped goes on,
 with the same PyTorch and on the same kind of GPU.

@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -15,7 +15,7 @@ from ..instruments.paper_batches import DATA
 from .accuracy.findings import Findings, clear
 from .reference import table
 
-__all__ = ["PATH", "accuracy", "document", "energy", "main"]
+__all__ = ["ACCURACY", "END", "ENERGY", "PATH", "ROOT", "accuracy", "document", "energy", "groups_of", "main"]
 
 MODULE = "adagp.evaluation.report.prediction_traffic"
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,14 @@ def _data(part: str) -> str:
     return DATA[data].title + "".join(f", batch {size}" for size in batch if int(size) != BATCH)
 
 
+def groups_of(parts: Iterable[str]) -> dict[str, list[str]]:
+    """Parts by their data and batch."""
+    groups: dict[str, list[str]] = {}
+    for part in parts:
+        groups.setdefault(_data(part), []).append(part)
+    return groups
+
+
 def _mean(figures: Mapping[str, float], figure: str, parts: Sequence[str]) -> float | None:
     """The mean of a figure over parts; None where one lacks it."""
     found = [figures.get(figure.format(part)) for part in parts]
@@ -56,10 +64,7 @@ def _mean(figures: Mapping[str, float], figure: str, parts: Sequence[str]) -> fl
 def energy(results: Mapping) -> str:
     """Tables of savings and of speed-ups by network and option."""
     figures, saved, fast = results["figures"], [], []
-    groups: dict[str, list[str]] = {}
-    for part in results["details"]:
-        groups.setdefault(_data(part), []).append(part)
-    for data, parts in groups.items():
+    for data, parts in groups_of(results["details"]).items():
         rows = [(part.split("_")[0], [part]) for part in parts]
         for label, names in [*rows, *[(f"mean of {len(parts)}", parts)] * (len(parts) > 2)]:
             savings = (_mean(figures, "dram_energy_saving_{}_" + option, names) for option in OPTIONS)

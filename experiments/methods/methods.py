@@ -35,6 +35,7 @@ class Method:
     ``source``: of gradients in GP batches, of :data:`adagp.spec.schedule.SOURCES`, "dni", or one of :mod:`.ideas`.
     ``raw``: the predictor as the paper has it, its targets not normalised. ``gate``: see :class:`adagp.AdaGP`.
     ``every``, ``gp_momentum``: as ``predictor_every`` and ``gp_momentum`` of :class:`adagp.AdaGP`.
+    ``deferred``: with steps of GP batches that wait, see :mod:`.deferred`; they keep momentum.
     ``pipelining``: in place of these, with source "stale".
     """
 
@@ -46,6 +47,7 @@ class Method:
     gate: float | None = None
     every: int = 1
     gp_momentum: str = "update"
+    deferred: bool = False
     pipelining: Pipelining | None = None
 
     @property
@@ -92,6 +94,8 @@ METHODS = {method.name: method for method in (
     Method("ada-gp-every-4", entries="paper", every=4),
     Method("ada-gp-keep", entries="paper", gp_momentum=KEEP),
     *(Method(f"ada-gp-every-{every}-keep", entries="paper", every=every, gp_momentum=KEEP) for every in (4, 16)),
+    Method("ada-gp-deferred", entries="paper", gp_momentum=KEEP, deferred=True),
+    Method("ada-gp-every-4-deferred", entries="paper", every=4, gp_momentum=KEEP, deferred=True),
     *(Method(f"{source}-1:1", source=source, entries=_EVEN)
       for source in ("random", "zero", "last", "mean", "skip", "dni", *IDEAS)),
     Method("skip", source="skip", entries="paper"),

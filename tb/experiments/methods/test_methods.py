@@ -136,8 +136,8 @@ def test_guessers_learn_what_depends_on_the_label():
     assert losses[-1] < losses[0] / 20
 
 
-@pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "mean-1:1", "dni-1:1", "skip", "narrow-1:1", "late-mean-1:1",
-                                    "coarse", "stale-hybrid"])  # fmt: skip
+@pytest.mark.parametrize("method", ["bp-0.7", "ada-gp", "ada-gp-deferred", "mean-1:1", "dni-1:1", "skip", "narrow-1:1",
+                                    "late-mean-1:1", "coarse", "stale-hybrid"])  # fmt: skip
 def test_a_run_goes_on_as_if_it_had_not_stopped(method, tmp_path, monkeypatch):
     data = data_of(TINY_REGIME, None)
     run = Run("tiny", "small-cnn", method, 3, 0.05, 4, 64, 8, 1)
