@@ -106,20 +106,18 @@ def compile_network(
 ) -> Compiled:  # fmt: skip
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
-    ``network``: a graph, or layers one after the other. ``source`` of gradients in phase GP, if there is one (see
-    spec/schedule.py). ``dataflow``: the operand that GEMMs keep in the array (see dataflow.py). With several
-    ``micro_batches``, ``batch`` are the images of one. ``predictor_every``: the predictor learns from one of so many
-    batches with true gradients; the others have a program of their own. ``gp_momentum``: see spec/schedule.py. With
-    ``later`` MAX predicts a layer while later ones are computed, if GP batches stop for the host.
+    ``source`` of gradients in phase GP, if there is one, and ``gp_momentum``: see spec/schedule.py. ``dataflow``: the
+    operand that GEMMs keep in the array (see dataflow.py). With several ``micro_batches``, ``batch`` are the images of
+    one. ``predictor_every``: the predictor learns from one of so many batches with true gradients; the others have a
+    program of their own. With ``later`` MAX predicts a layer while later ones are computed, if GP stops for the host.
     """
     layers = (graph := as_graph(network, batch)).layers
     if not any(layer.weighted for layer in layers):
         raise LoweringError("the network has no layer with weights that the machine can compute")
+    several = micro_batches > 1
     check_savings(source, predictor_every, gp_momentum)
     later = later and any(isinstance(node, Island) for node in graph.nodes)
-    make = partial(
-        source_of, layers, batch, config, source, several := micro_batches > 1, gp_momentum=gp_momentum, stops=later
-    )
+    make = partial(source_of, layers, batch, config, source, several, gp_momentum=gp_momentum, stops=later)
     gradients = make()
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
