@@ -61,8 +61,8 @@ def stops(network: Network, known: Known | None = None) -> dict[str, int]:
         if waits:
             device.resume()
     busy = device.busy(GP)
-    found |= {"cycles": begun, "predictor_busy": round(busy.get("predictor's array", 0))}
-    return dict(found | {"update_busy": round(busy["update unit"])})
+    work = {"predictor_busy": round(busy.get("predictor's array", 0)), "update_busy": round(busy["update unit"])}
+    return {**found, "cycles": begun, **work}
 
 
 def figures(found: Mapping[str, int], name: str) -> dict[str, int]:
