@@ -21,8 +21,9 @@ def _millions(count: float) -> str:
 def told(figures: Mapping[str, float]) -> str:
     """The cycles and waits of each design that was estimated; empty without any."""
     found = [
-        f"{title}: {_millions(figures[f'cycles_{name}'])}, of which {_millions(figures.get(f'predictor_{name}', 0))} wait for"
-        f" the predictor and {_millions(figures[f'update_{name}'])} for updates"
+        f"{title}: {_millions(figures[f'cycles_{name}'])}, of which"
+        f" {_millions(figures.get(f'predictor_{name}', 0))} wait for the predictor"
+        f" and {_millions(figures[f'update_{name}'])} for updates"
         for name, title in TITLES.items() if f"cycles_{name}" in figures
     ]  # fmt: skip
     if not found:
