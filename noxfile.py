@@ -210,6 +210,12 @@ def bench_output_stationary(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_predictor_stops(session: nox.Session) -> None:
+    """Waits of a GP batch at the host's stops, estimated: writes results/predictor_stops.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.predictor_stops", *session.posargs)
+
+
+@nox.session
 def bench_prediction_traffic(session: nox.Session) -> None:
     """Traffic that seldom learning and kept momentum spare, estimated: writes results/prediction_traffic.json."""
     session.run("python", "-m", "adagp.evaluation.benches.prediction_traffic", *session.posargs)

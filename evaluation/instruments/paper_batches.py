@@ -141,7 +141,7 @@ _KNOWN = Known()
 """Commands of all networks that this process has estimated."""
 
 
-def _network(case: Case, batch: int, config: Config, size: str, seed: int, **options: Any) -> Network:
+def network_of(case: Case, batch: int, config: Config, size: str, seed: int, **options: Any) -> Network:
     dataflow = "free" if case.dataflow in MODELLED else case.dataflow
     return Network(
         _module(case.model, case.data, seed), _inputs(case), batch, config, dataflow=dataflow,
@@ -164,7 +164,7 @@ def estimate(case: Case, batch: int, size: str, seed: int) -> dict | None:
     for variant in VARIANTS:
         config = replace(design(size, variant), output_stationary=case.dataflow == OUTPUT_STATIONARY)
         try:
-            network = _network(case, batch, config, size, seed)
+            network = network_of(case, batch, config, size, seed)
         except PlanError:
             return None
         found = _estimated(case, network, _KNOWN, halves=variant == "baseline")
@@ -182,13 +182,13 @@ def saving(case: Case, batch: int, size: str, seed: int, every: int) -> tuple[di
     """A case's batches on the baseline and on MAX; there also one from which the predictor doesn't learn, as UNTAUGHT,
     and those of GP that leave momentum as it is, as KEPT and STREAMED."""
     baseline, *_, largest = VARIANTS
-    plain = _network(case, batch, design(size, baseline), size, seed)
-    taught = _network(case, batch, design(size, largest), size, seed, predictor_every=every)
-    keeping = _network(case, batch, design(size, largest), size, seed, gp_momentum=KEEP)
+    plain = network_of(case, batch, design(size, baseline), size, seed)
+    taught = network_of(case, batch, design(size, largest), size, seed, predictor_every=every)
+    keeping = network_of(case, batch, design(size, largest), size, seed, gp_momentum=KEEP)
     found = _estimated(case, taught, _KNOWN)
     found[KEPT] = estimated(keeping, (GP,), _KNOWN)["gp"]
     config = replace(design(size, largest), streamed_predictions=True)
-    streaming = _network(case, batch, config, size, seed, gp_momentum=KEEP)
+    streaming = network_of(case, batch, config, size, seed, gp_momentum=KEEP)
     found[STREAMED] = estimated(streaming, (GP,), _KNOWN)["gp"]
     return _estimated(case, plain, _KNOWN, halves=True), found
 
@@ -200,7 +200,7 @@ def errors(case: Case, batch: int, size: str, seed: int) -> dict[str, float]:
 
     Raises PlanError for a program that doesn't fit in memory.
     """
-    network = _network(case, batch, design(size, VARIANTS[-1]), size, seed)
+    network = network_of(case, batch, design(size, VARIANTS[-1]), size, seed)
     row = estimate(case, batch, size, seed)
     assert row is not None
     brief = row["designs"][VARIANTS[-1]]
@@ -222,7 +222,7 @@ def layers(case: Case, batch: int, size: str, seed: int) -> dict[str, dict[str, 
     """
     found: dict[str, dict[str, dict[str, int]]] = {}
     for variant in VARIANTS:
-        network = _network(case, batch, design(size, variant), size, seed)
+        network = network_of(case, batch, design(size, variant), size, seed)
         names, head = dict[int, str](), ""
         for place, layer in enumerate(network.layers):
             head = layer.name if layer.kind in PRODUCTS or not head else head

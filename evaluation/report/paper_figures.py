@@ -16,6 +16,7 @@ from ..instruments.paper_batches import DATA
 from .paper_plots import Layers, plot_energy, plot_layers, plot_speedups
 from .paper_sentences import Part, Rows, assumptions, beyond_limits, legend, zeros
 from .paper_tables import FLOWS, cnns, energies, flows, layers, networks, others, savings, speedups
+from .predictor_stops import told
 
 __all__ = ["IMAGES", "PATH", "Part", "document", "main", "parts_of", "section"]
 
@@ -23,7 +24,7 @@ MODULE = "adagp.evaluation.report.paper_figures"
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "paper-figures.md"
 """The committed copy."""
-RESULT = ROOT / "results" / "figures_16_to_21.json"
+RESULT, STOPS = (ROOT / "results" / f"{name}.json" for name in ("figures_16_to_21", "predictor_stops"))
 IMAGES = ("paper_layers", "paper_speedups", "paper_energy")
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 
@@ -39,11 +40,11 @@ def parts_of(results: Mapping) -> dict[Part, Rows]:
     return dict(sorted(found.items(), key=lambda item: (*map(list.index, orders, item[0][:2]), item[0][2])))
 
 
-FIGURE_16 = "Figure 16: VGG13 by layer"
+FIGURE_16, OTHERS = "Figure 16: VGG13 by layer", "Tables 2 and 3: the Transformer and YOLO-v3"
 SECTIONS: dict[str, tuple[str, tuple[Callable[[Mapping[Part, Rows]], str], ...]]] = {
     FIGURE_16: ("paper_layers", ()),
     "Figures 17 to 19: speed-ups": ("paper_speedups", (speedups, beyond_limits, zeros)),
-    "Tables 2 and 3: the Transformer and YOLO-v3": ("", (others,)),
+    OTHERS: ("", (others,)),
     "Figure 21: energy": ("paper_energy", (savings,)),
     "What the paper must have assumed": ("", (assumptions,)),
     "Each network": ("", (networks,)),
@@ -124,7 +125,9 @@ def section(results: Mapping, texts: Mapping[str, str]) -> str:
 def document(text: str, results: Mapping) -> str:
     """The page with its section anew."""
     before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{section(results, TEXTS)}\n\n{END}{rest.split(END, 1)[1]}"
+    stops = json.loads(STOPS.read_text())["figures"] if STOPS.exists() else {}
+    texts = {**TEXTS, OTHERS: TEXTS[OTHERS] + told(stops)}
+    return f"{before}{BEGIN}\n\n{section(results, texts)}\n\n{END}{rest.split(END, 1)[1]}"
 
 
 TEXTS = {
@@ -149,9 +152,10 @@ TEXTS = {
         " first without those with a border's zeros, then with them."
     ),
     "Each network by dataflow": "The speed-up of MAX and its limit, over the baseline of the same dataflow.",
-    "Tables 2 and 3: the Transformer and YOLO-v3": (
+    OTHERS: (
         "Our Transformer can't be compared with the paper's, which counts all operators: the host computes many of"
-        " ours, whose time isn't counted. MAX is slower than LOW there, and its GP batch longer; we don't know why."
+        " ours, whose time isn't counted. MAX was slower than LOW there when the rows were made,"
+        " and its GP batch longer."
     ),
     "Figure 21: energy": (
         "Energy of DRAM traffic. The ideal is a GP batch that moves the bytes of a forward pass alone: no update, no"

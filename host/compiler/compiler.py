@@ -16,7 +16,7 @@ from .dependencies import with_waits
 from .gradient_source import GradientSource
 from .graph import Graph, as_graph
 from .ir import Step
-from .islands import Stop
+from .islands import Island, Stop
 from .lifetimes import lifetimes
 from .lowering import Kind, Layer, LoweringError
 from .mapping import choose_mapping
@@ -102,21 +102,22 @@ class Compiled:
 def compile_network(
     network: Graph | Sequence[Layer], batch: int, config: Config, ring_entries: int = 1, source: str | None = None,
     dataflow: str = "free", micro_batches: int = 1, predictor_every: int = 1, gp_momentum: str = "update",
+    later: bool = True,
 ) -> Compiled:  # fmt: skip
     """Plan memory and write the program; raises LoweringError, MappingError, PlanError.
 
-    ``network``: a graph, or layers one after the other. ``source`` of gradients in phase GP (see spec/schedule.py);
-    None: there is no such phase. ``dataflow``: the operand that GEMMs keep in the array (see dataflow.py). With several
-    ``micro_batches``, ``batch`` are the images of one. ``predictor_every``: the predictor learns from one of so many
-    batches with true gradients; the others have a program of their own. ``gp_momentum``: see spec/schedule.py.
+    ``source`` of gradients in phase GP, if there is one, and ``gp_momentum``: see spec/schedule.py. ``dataflow``: the
+    operand that GEMMs keep in the array (see dataflow.py). With several ``micro_batches``, ``batch`` are the images of
+    one. ``predictor_every``: the predictor learns from one of so many batches with true gradients; the others have a
+    program of their own. With ``later`` MAX predicts a layer while later ones are computed, if GP stops for the host.
     """
-    graph = as_graph(network, batch)
-    layers = graph.layers
+    layers = (graph := as_graph(network, batch)).layers
     if not any(layer.weighted for layer in layers):
         raise LoweringError("the network has no layer with weights that the machine can compute")
     several = micro_batches > 1
     check_savings(source, predictor_every, gp_momentum)
-    make = partial(source_of, layers, batch, config, source, several, gp_momentum=gp_momentum)
+    later = later and any(isinstance(node, Island) for node in graph.nodes)
+    make = partial(source_of, layers, batch, config, source, several, gp_momentum=gp_momentum, stops=later)
     gradients = make()
     work = Batch.of(graph, gradients, batch, config)
     lives = lifetimes(graph, work)
@@ -137,8 +138,7 @@ def compile_network(
         steps[CALIBRATING], stops[CALIBRATING] = first.steps, work.stops
     for each in steps.values():
         check_length(len(each) + 1)
-    differ = gradients.has_gp or several
-    differ = differ or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
+    differ = gradients.has_gp or several or any(layer.kind in (Kind.NORM, Kind.DROPOUT) for layer in layers)
     lines = dict.fromkeys(stops, DIFFERENT_PHASES) if differ else {}
     plan = MemoryPlan("program", "host", "state", ON_CHIP, "activations", by_batch=("host",))
     for name, each in steps.items():

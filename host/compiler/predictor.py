@@ -48,13 +48,14 @@ class Predictor(GradientSource):
     true: the source of true gradients, which says which micro-batch of how many it is
     learns: the predictor learns where there are true gradients; else only GP batches have commands of it
     keeps: updates of GP batches leave momentum as it is
+    stops: the host computes a part of the network, so GP batches stop for it
     """
 
     calibrating = WITH_LOSS & ~Phase.BP  # in BP no command sees all of the predictor's weights
 
     def __init__(
         self, layers: list[Layer], batch: int, config: Config, kind: str = "predicted",
-        true: TrueGradients | None = None, learns: bool = True, keeps: bool = False,
+        true: TrueGradients | None = None, learns: bool = True, keeps: bool = False, stops: bool = False,
     ):  # fmt: skip
         self.kind, self.true, self.learns, self.keeps = kind, true or TrueGradients(), learns, keeps
         self._taught = BACKPROPAGATION if learns else Phase(0)
@@ -67,9 +68,10 @@ class Predictor(GradientSource):
             raise LoweringError(f"no layer can be predicted: {self.told or 'none is trained'}")
         self.steps = PredictorSteps(batch, self.shapes, self.true.number, self.true.count)
         # Random signs are counted from a command's first weight.
-        self.stream = Stream(self.steps, config) if config.streams and kind == "predicted" else None
+        waits = config.streams or (stops and config.n_cores > 1)
+        self.stream = Stream(self.steps, config) if waits and kind == "predicted" else None
         least = min(self.layers, key=lambda layer: layer.filter_elements)
-        if self.stream and least.filter_elements < config.update_lanes:  # several filters would end in a cycle
+        if config.streams and least.filter_elements < config.update_lanes:  # several filters would end in a cycle
             raise LoweringError(
                 f"predictions can't be streamed: {least.name} has {least.filter_elements} weights in a filter, fewer"
                 f" than update_lanes = {config.update_lanes}; predictions = 'spill' can"
@@ -131,7 +133,7 @@ class Predictor(GradientSource):
             yield numbered("state", predictor_tensor("first", name), shape, np.dtype("<i4"))
             yield numbered("state", predictor_tensor("second", name), shape, np.dtype("<i8"))
             yield numbered("state", predictor_tensor("gradient", name), shape)
-        if self.stream:
+        if self.stream and self.stream.tensor:
             yield "predictor", self.stream.tensor
         for name in ("reorganised", "hidden", "hidden_gradient", "prediction", "error"):
             yield numbered("", predictor_tensor(name), ())
@@ -192,17 +194,20 @@ class Predictor(GradientSource):
     def _predicted(self, place: int, layer: Layer, part: Part, update: Step, others: Phase) -> Iterator[Step]:
         """Some filters' predictions in GP and their ``update``, and their hidden values in ``others`` too.
 
-        If predictions are streamed, those of filters before come now, and these later.
+        If predictions are streamed, those of filters before come now, and these later; likewise if GP stops for the
+        host, but for layers that are cut.
         """
-        if not self.stream:
-            yield from self.steps.predict(place, layer, part, Phase.GP | others)
-            yield update
+        if self.stream and not self.stream.tensor and part.filters < layer.q:
+            yield from self.stream.rest()
+        elif self.stream:
+            if others:
+                yield from self.steps.predict(place, layer, part, others)
+            macs = self.batch * layer.oh * layer.ow * (layer.filter_elements - 1) * part.filters
+            yield from self.stream.during(macs / self.config.n_pes)
+            self.stream.add(place, layer, part, update)
             return
-        if others:
-            yield from self.steps.predict(place, layer, part, others)
-        macs = self.batch * layer.oh * layer.ow * (layer.filter_elements - 1) * part.filters
-        yield from self.stream.during(macs / self.config.n_pes)
-        self.stream.add(place, layer, part, update)
+        yield from self.steps.predict(place, layer, part, Phase.GP | others)
+        yield update
 
     def gp_gradient(self, layer: Layer, update: Step) -> Step:
         """The ``update`` with the gradient that GP batches use instead of the true one."""

@@ -24,17 +24,17 @@ def check_savings(name: str | None, predictor_every: int, gp_momentum: str) -> N
 
 def source_of(
     layers: list[Layer], batch: int, config: Config, name: str | None, several: bool, number: int = 0, count: int = 1,
-    *, gp_momentum: str = "update", learns: bool = True,
+    *, gp_momentum: str = "update", learns: bool = True, stops: bool = False,
 ) -> GradientSource:  # fmt: skip
     """The source of gradients by its name; None: true ones alone.
 
     ``several``: a batch has more than one micro-batch, each of ``batch`` images. The source is for micro-batch
     ``number`` of ``count``, which are 0 of 1 in the batch that calibrates. ``gp_momentum``: see spec/schedule.py;
-    ``learns``: as of :class:`Predictor`. Raises LoweringError if no layer can be predicted.
+    ``learns``, ``stops``: as of :class:`Predictor`. Raises LoweringError if no layer can be predicted.
     """
     true = SummedGradients(layers, config, number, count) if several else TrueGradients()
     if name is None:
         return true
     if name in PREDICTING:
-        return Predictor(layers, batch, config, name, true, learns, gp_momentum == KEEP)
+        return Predictor(layers, batch, config, name, true, learns, gp_momentum == KEEP, stops)
     return Substitute(layers, config, name, true)

@@ -4,6 +4,9 @@ The memory has room for two slices: the update reads one while the predictor's a
 commands wait for those of the slice before the last. A program that named them layer by layer would keep the main
 array's next commands from their queue meanwhile; instead each slice's commands come among those of later layers, about
 when its turn comes.
+
+So do whole parts of layers that don't pass through that memory, if the host computes a part of the network. At each of
+its stops the machine waits for all units: a prediction and an update just before would hold up the main array.
 """
 
 from collections import deque
@@ -34,7 +37,7 @@ def slices(layer: Layer, part: Part, config: Config) -> list[Part]:
 
 
 class Stream:
-    """The slices of a GP batch that have no commands yet.
+    """The slices of a GP batch that have no commands yet; whole parts of layers if ``config`` streams nothing.
 
     Parameters
     ----------
@@ -43,13 +46,15 @@ class Stream:
 
     Attributes
     ----------
-    tensor: both slices, in the predictor memory
+    tensor: both slices, in the predictor memory; None if nothing is streamed
     """
 
     def __init__(self, steps: PredictorSteps, config: Config):
         self._steps, self._config = steps, config
-        shape = (SLICES, config.slice_elements)
-        self.tensor = Tensor(predictor_tensor("slices"), shape, operand_type(config.operand_width), -1)
+        self.tensor: Tensor | None = None
+        if config.streams:
+            shape = (SLICES, config.slice_elements)
+            self.tensor = Tensor(predictor_tensor("slices"), shape, operand_type(config.operand_width), -1)
         self._waiting: deque[tuple[float, list[Step]]] = deque()
         self._cycles = 0.0  # of the main array's work for which no slice has come yet
         self._count = 0
@@ -58,11 +63,15 @@ class Stream:
     def add(self, place: int, layer: Layer, part: Part, update: Step) -> None:
         """Let some filters' hidden values, predictions and ``update`` wait for their turn."""
         self._waiting.append((0, list(self._steps.hide(place, layer, part, Phase.GP))))
-        for each in slices(layer, part, self._config):
+        for each in slices(layer, part, self._config) if self.tensor else [part]:
             weights = each.filters * layer.filter_elements
-            self._waiting.append((weights / self._pace, self._slice(place, layer, each, update)))
+            steps = (
+                self._slice(place, layer, each, update, self.tensor) if self.tensor
+                else [self._steps.prediction(place, layer, each), update]
+            )  # fmt: skip
+            self._waiting.append((weights / self._pace, steps))
 
-    def _slice(self, place: int, layer: Layer, part: Part, update: Step) -> list[Step]:
+    def _slice(self, place: int, layer: Layer, part: Part, update: Step, tensor: Tensor) -> list[Step]:
         own = self._count % SLICES * self._config.slice_elements
         self._count += 1
         prediction = self._steps.prediction(place, layer, part)
@@ -70,11 +79,11 @@ class Stream:
         fields = {"count": part.filters * layer.filter_elements, "y_pitch": layer.filter_elements}
         return [
             replace(
-                prediction, operands={**prediction.operands, "out": self.tensor.name},
+                prediction, operands={**prediction.operands, "out": tensor.name},
                 offsets={**prediction.offsets, "out": own},
             ),
             replace(
-                update, operands={**update.operands, "a": self.tensor.name}, offsets={**offsets, "a": own},
+                update, operands={**update.operands, "a": tensor.name}, offsets={**offsets, "a": own},
                 fields={**update.fields, **fields},
             ),
         ]  # fmt: skip

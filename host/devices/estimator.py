@@ -175,6 +175,12 @@ class EstimatorDevice:
         return dict(self._layers[phase])
 
     @property
+    def last(self) -> dict[str, int]:
+        """Cycles from the first start to the end of the last command of each unit, and until ``now``."""
+        machine = self._machine
+        return {**machine.last, "now": machine.counts()["cycles"]} if machine else {}
+
+    @property
     def left_out(self) -> int:
         """Cycles, of all phases, in which what is known repeats."""
         return self._machine.clock.left_out if self._machine else 0

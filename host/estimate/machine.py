@@ -45,9 +45,9 @@ class Machine:
     """A design that runs batches of a program.
 
     ``table`` has the bytes moved, by command and operand; ``layers`` the cycles that the main array's commands of a
-    layer took, each since the one before it. ``window``: address of the predictor memory, 0 for none.
-    With ``known``, what repeats is left out (see :mod:`.repeats`), which saves most of the time. With
-    ``row_stationary`` its arrays are the modelled ones of :mod:`.row_stationary`.
+    layer took, each since the one before it; ``last`` when each unit ended a command last. ``window``: address of the
+    predictor memory, 0 for none. With ``known``, what repeats is left out (see :mod:`.repeats`), which saves most of
+    the time. With ``row_stationary`` its arrays are the modelled ones of :mod:`.row_stationary`.
     """
 
     def __init__(self, config: Config, window: int = 0, known: Known | None = None, row_stationary: bool = False):
@@ -56,6 +56,7 @@ class Machine:
         self.memory = Memory(clock, config)
         self.table: Table = Counter()
         self.layers: Counter[int] = Counter()
+        self.last: dict[str, int] = {}
         self.commands = self._charged = 0
         self.waiting = self.ended = False
         on_chip = window and config.predictor_on_chip
@@ -87,6 +88,7 @@ class Machine:
     def _completes(self, name: str):
         def complete() -> None:
             kind, layer = self._flying[name].drop()
+            self.last[name] = self.clock.now + self.clock.left_out
             if name == "main":
                 self._charge(layer)
             self._done[kind].grow()

@@ -49,6 +49,7 @@ class Network:
     dataflow, graph: the operand that GEMMs keep in the array (see host/compiler/dataflow.py); the graph if made before
     micro_batches: parts of a batch with passes of their own; the loss is the mean of theirs
     predictor_every, gp_momentum: as of :class:`adagp.AdaGP`; see also :meth:`start`
+    later: see :func:`adagp.host.compiler.compiler.compile_network`
 
     Attributes
     ----------
@@ -67,7 +68,7 @@ class Network:
     def __init__(
         self, module, inputs: Sequence[int] | Sequence[Input], batch: int, config: Config, *, input_max: float = 1.0,
         ring_entries: int = 1, source: str | None = None, dataflow: str = "free", graph: Graph | None = None,
-        micro_batches: int = 1, predictor_every: int = 1, gp_momentum: str = "update",
+        micro_batches: int = 1, predictor_every: int = 1, gp_momentum: str = "update", later: bool = True,
     ):  # fmt: skip
         if not isinstance(config, Config):
             raise TypeError(f"config is {config!r}, and must be a Config, such as adagp.spec.presets.preset makes")
@@ -78,7 +79,7 @@ class Network:
         graph = graph_of(module, self.inputs, size, config) if graph is None else graph
         self._input_exponents = dict(zip(graph.inputs, exponents, strict=True))
         self.compiled: Compiled = compile_network(
-            graph, size, config, ring_entries, source, dataflow, micro_batches, predictor_every, gp_momentum
+            graph, size, config, ring_entries, source, dataflow, micro_batches, predictor_every, gp_momentum, later
         )
         self.gradient_state: GradientState = gradient_state(self.compiled)
         self._names = canonical_names(module, graph)
