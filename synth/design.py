@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 
 from ..gen.cache import digest, entry
 from ..gen.generator_sources import generator_sources
-from ..gen.verilog import Flat, Vendor, to_rtlil
+from ..gen.verilog import GATED, Flat, Vendor, to_rtlil
 from ..rtl.compute.accumulator import Accumulator
 from ..rtl.compute.array import Array
 from ..rtl.compute.compute import Compute
@@ -132,19 +132,20 @@ class Design:
         """The path of the block itself in its netlist."""
         return f"{DESIGN}.{PREFIX}" if harness else PREFIX
 
-    def rtlil(self, family: str | None, harness: bool) -> Path:
+    def rtlil(self, family: str | None, harness: bool, gated: bool = False) -> Path:
         """Path of its RTLIL for parts of a family, with four pins if ``harness``; made now unless it is in the cache.
 
-        The top is called ``adagp``.
+        The top is called ``adagp``. If ``gated``, idle blocks have clock gates, whose cell has no module there.
         """
         key = digest(
-            json.dumps(self.config.to_dict(), sort_keys=True), self.block, family, harness, version("amaranth"),
+            json.dumps(self.config.to_dict(), sort_keys=True), self.block, family, harness, gated, version("amaranth"),
             generator_sources(), *((HERE / name).read_bytes() for name in ("design.py", "harness.py")),
         )  # fmt: skip
         with entry(f"rtlil-{self.name}-{key}.il") as (path, scratch):
             if scratch:
                 component = Flat(BLOCKS[self.block](self.config))
-                text = to_rtlil(PinHarness(component) if harness else component, Vendor(family))
+                platform = GATED if gated else Vendor(family)
+                text = to_rtlil(PinHarness(component) if harness else component, platform)
                 (scratch / "out").write_text(_without_brackets(_without_collisions(text)))
                 (scratch / "out").rename(path)
         return path

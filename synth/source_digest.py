@@ -13,8 +13,8 @@ OWN = {"ecp5": ("ecp5", "output_registers"), "ice40": ("ice40",), "xilinx": ("xi
 """Further modules that affect one target's figures, by the target's name."""
 
 CELLS = (
-    "asic/activity", "asic/cells", "asic/liberty", "asic/power", "asic/sram", "asic/sta", "asic/truth_tables",
-    "breakdown", "design", "netlist", "target", "yosys",
+    "asic/activity", "asic/cells", "asic/gates", "asic/gating", "asic/liberty", "asic/power", "asic/sram",
+    "asic/sta", "asic/truth_tables", "breakdown", "design", "netlist", "target", "yosys",
 )  # fmt: skip
 """Modules that affect figures of standard cells."""
 

@@ -31,6 +31,11 @@ ROOT = "adagp.accelerator"
 _MODULE = re.compile(r"^module \\?(\S+) .*?^endmodule", re.MULTILINE | re.DOTALL)
 _MEMORY = re.compile(r"^ +reg (?:\[(\d+):0\] )?\\?(\S+) +\[(\d+):0\];", re.MULTILINE)
 _ALWAYS = re.compile(r"^  always @.*?\n  end$", re.MULTILINE | re.DOTALL)
+_REGISTER = re.compile(r"^  always @\(posedge [^)]*\)\n((?:    .* <= .*;\n)+)", re.MULTILINE)
+_WRITE = re.compile(r"    (?:else )?(if \(.*?\) )?\\?(\S+) +<= ")
+_WIDTH = re.compile(r"^ +reg (?:\[(\d+):0\] )?\\?([^\s;]+) *(?:=.*)?;$", re.MULTILINE)
+_PART = re.compile(r"^  assign \\?(\S+?) ?\[(\d+)(?::(\d+))?\] = \\?(\S+) ?;$", re.MULTILINE)
+_BRANCHES = "if", "elsif", "block"
 _SLICE = re.compile(r"\[(\d+):(\d+)\]")
 
 
@@ -55,6 +60,28 @@ def _accesses(text):
                     yield module[1], name, words, width, line, (first, last), use[3]
 
 
+def _writes(text, runs):
+    """Registers of modules as (module, name, first bit, width, share of cycles in which they are written).
+
+    Those that are written in every cycle have 1. A register that is a part of another name has both names.
+    """
+    for module in _MODULE.finditer(text):
+        widths = {name: int(high or 0) + 1 for high, name in _WIDTH.findall(module[0])}
+        parts: dict[str, list[tuple[str, int]]] = {}
+        for whole, last, first, part in _PART.findall(module[0]):
+            parts.setdefault(part, []).append((whole, int(first or last)))
+        start = text.count("\n", 0, module.start()) + 1
+        for always in _REGISTER.finditer(module[0]):
+            line, share = start + module[0].count("\n", 0, always.start()) + 1, 0.0
+            found = _WRITE.findall(always[1])
+            name = found[-1][1] if found else ""
+            for each, (branch, _) in enumerate(found):
+                share = share + runs.get((module[1], line + each), 1.0) if branch else 1.0
+            for whole, first in ((name, 0), *parts.get(name, ())):
+                if name in widths:
+                    yield module[1], whole, first, widths[name], min(share, 1.0)
+
+
 def of_counts(
     points: Iterable[coverage.Point], counts: np.ndarray, cycles: int, root: str = ROOT, text: str = ""
 ) -> Activity:
@@ -74,10 +101,17 @@ def of_counts(
         if point.kind == coverage.TOGGLE:
             both = counts[point.counter : point.counter + 2 * point.bits].reshape(-1, 2).sum(axis=1)
             toggles[f"{path}.{point.name}".lstrip(".")] = (both / cycles).tolist()
-        elif point.name in ("if", "block"):
+        elif point.name in _BRANCHES:
             runs[point.module, point.line] = float(counts[point.counter]) / cycles
     accesses: dict[str, float] = {}
     changes: dict[str, list[float]] = {}
+    writes: dict[str, list[float]] = {}
+    for module, name, first, width, share in _writes(text, runs):
+        if (path := _path(module, root)) is not None:
+            register = f"{path}.{name}".lstrip(".")
+            whole = len(toggles.get(register, ())) or width
+            if first + width <= whole:
+                writes.setdefault(register, [1.0] * whole)[first : first + width] = [share] * width
     for module, name, words, width, line, (first, last), data in _accesses(text):
         path = _path(module, root)
         # The branch or block is the nearest one above.
@@ -91,11 +125,13 @@ def of_counts(
         if data is not None:
             inputs = toggles.get(f"{path}.{data}".lstrip("."), [])
             bits = changes.setdefault(memory, [0.0] * width)
+            written = writes.setdefault(memory, [0.0] * width)
             for bit in range(first, last + 1):
+                written[bit] += rate / words
                 toggling = inputs[bit] if len(inputs) == width else rate
                 bits[bit] = min(rate / 2, toggling) / words
     known = [rate for name, bits in toggles.items() if not name.endswith("clk") for rate in bits]
-    return Activity(toggles, accesses, float(np.mean(known)) if known else 0.0, changes)
+    return Activity(toggles, accesses, float(np.mean(known)) if known else 0.0, changes, writes)
 
 
 def activities(config: Config, place: str = "") -> dict[str, Activity]:

@@ -62,14 +62,18 @@ def one_seed(text: str) -> int:
     return int(text)
 
 
-def parser(command: str, text: str | None, output: str, seeds: str = "") -> argparse.ArgumentParser:
-    """Options that these benches have: ``--variants``, ``--jobs``, ``--output``, and ``--seeds`` with a default."""
+def parser(command: str, text: str | None, output: str | None, seeds: str = "") -> argparse.ArgumentParser:
+    """Options that these benches have: ``--variants``, ``--jobs``, ``--output``, and ``--seeds`` with a default.
+
+    Without a name of results ``--output`` has no default.
+    """
     found = argparse.ArgumentParser(
         prog=command, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
     )  # fmt: skip
     found.add_argument("--variants", default=",".join(VARIANTS), help="designs (default: %(default)s)")
     found.add_argument("--jobs", type=at_least_one, default=1, help="tools at once (default: %(default)s)")
-    found.add_argument("--output", type=writable, default=FOLDER / output, help="default: %(default)s")
+    path, usual = (FOLDER / output, "%(default)s") if output else (None, "a file in results/ by what is measured")
+    found.add_argument("--output", type=writable, default=path, help=f"default: {usual}")
     if seeds:
         found.add_argument("--seeds", type=_seeds, default=seeds, help="1-5 or 1,2,5 (default: %(default)s)")
     return found

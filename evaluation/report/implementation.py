@@ -204,8 +204,9 @@ so there is no interconnect, and no clock tree. Compare cells with cells. Our me
 
 Our power is at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP). The
 baseline has only batches of the first kind; the others' power in GP is compared with that. The paper has one figure
-for both. Our power has these parts. Clock pins of flip-flops switch in every cycle, because this flow leaves the RTL's
-clock gates for idle blocks open. Data takes power by the signals that toggle in the batch. Leakage is next to none in
+for both. Our power has these parts. Clock pins of flip-flops switch in every cycle, because this library, osu018, has
+no cell for a clock gate. [clock-gates-in-cells.md](decisions/clock-gates-in-cells.md) is about libraries that have one;
+their power isn't measured yet. Data takes power by the signals that toggle in the batch. Leakage is next to none in
 this process, of 180 nm, and most of the power in the paper's. So power follows the flip-flops here, and BP and GP are
 alike.
 

@@ -34,17 +34,23 @@ class Activity:
     """Activity in a batch of one phase: toggles a clock cycle by net (bit by bit), accesses a cycle by memory.
 
     Names are paths in the hierarchy, from the design's top on. ``words``: toggles of the bits of a word, by memory;
-    they hold for the words of a memory that is made of flip-flops. ``default`` stands for nets without known activity.
+    they hold for the words of a memory that is made of flip-flops. ``writes``: by register, or by memory for each word
+    of it, the share of cycles in which each of its bits is written. ``default`` stands for nets without known activity.
     """
 
     toggles: Mapping[str, list[float]]
     accesses: Mapping[str, float]
     default: float
     words: Mapping[str, list[float]] = field(default_factory=dict)
+    writes: Mapping[str, list[float]] = field(default_factory=dict)
 
     @cached_property
     def _by_name(self):
         return _means(self.toggles), _means(self.words), _means({name: [n] for name, n in self.accesses.items()})
+
+    @cached_property
+    def _writes_by_name(self):
+        return _means(self.writes)
 
     def rate(self, name: str, index: int, width: int) -> float | None:
         """Toggles of a bit of the net of that name and width; None if they aren't known."""
@@ -56,6 +62,14 @@ class Activity:
     def word_rate(self, name: str, index: int, width: int) -> float | None:
         """As :meth:`rate`, of a bit of a memory's word: an estimate."""
         bits = self._by_name[1].get((_WORD.sub("", _alike(name)), width))
+        return bits[index] if bits else None
+
+    def write_rate(self, name: str, index: int, width: int) -> float | None:
+        """Share of cycles in which a bit of a register, or of a memory's word, is written; None if it isn't known."""
+        if len(exact := self.writes.get(name, ())) == width:
+            return exact[index]
+        alike = _alike(name)
+        bits = self._writes_by_name.get((alike, width)) or self._writes_by_name.get((_WORD.sub("", alike), width))
         return bits[index] if bits else None
 
     def accesses_of(self, memory: str) -> float:

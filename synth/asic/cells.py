@@ -2,7 +2,7 @@
 
 The default, osu018, is Oklahoma State University's library for TSMC's 180 nm, as Debian has it in qflow-tech-osu018.
 Blocks are mapped one by one, so each cell is of the block it was written in. Nets have no wires and the clock no tree:
-delays and power are those of gates and their pins alone. Clock gates are left open, so all clock pins count in full.
+delays and power are those of gates and their pins alone. Clock gates are there if the library has a cell for them.
 """
 
 import json
@@ -18,9 +18,11 @@ from ..design import Design
 from ..netlist import Cells, Scopes
 from ..target import Target
 from ..yosys import TOP, synthesise
+from . import gating
 from .activity import Activity
+from .gates import Gates
 from .liberty import LIBERTY, PROCESSES, Library
-from .power import Gates, watts
+from .power import watts
 from .sram import DEEP, Memory
 from .sta import analyse
 
@@ -29,6 +31,7 @@ __all__ = ["LIBERTY", "PROCESSES", "Library", "Mapped", "figures", "map_to_cells
 MACRO = "adagp_memory"
 _PASSES = f"""\
 read_liberty -lib cells.lib
+{{module}}
 hierarchy -top {TOP}
 synth -top {TOP} -run begin:fine
 select -set deep t:$mem_v2 r:SIZE>{DEEP} %i r:WR_PORTS>0 %i
@@ -36,6 +39,7 @@ chtype -set {MACRO} @deep
 select -clear
 synth -run fine:check
 setattr -unset init w:*
+{{gates}}
 dfflibmap -liberty cells.lib
 abc -liberty cells.lib -constr cells.constr -D {{period_ps:.0f}}
 opt_clean
@@ -60,13 +64,15 @@ class Mapped:
     def target(self) -> Target:
         """Technology of these cells; areas are in square micrometres, the unit of Liberty files for gates."""
         macros = {memory.name: memory for _, memory in self.memories}
+        gates = {self.library.gate.name: 1} if self.library.gate else {}
         return Target(
             name="asic", title="standard cells", family=None, passes=_PASSES,
             counted={
                 "cell_area": self.library.areas,
                 "memory_area": {name: memory.area_um2 for name, memory in macros.items()},
                 "memory_bits": {name: memory.words * memory.width for name, memory in macros.items()},
-                "ff": dict.fromkeys(self.library.flip_flops, 1), "cells": dict.fromkeys(self.library.areas, 1),
+                "ff": dict.fromkeys(self.library.flip_flops, 1), "clock_gates": gates,
+                "cells": dict.fromkeys(self.library.areas, 1),
             },
         )  # fmt: skip
 
@@ -78,8 +84,13 @@ def map_to_cells(design: Design, library: Library, say: process.Say = lambda _: 
         "cells.lib": library.path.read_bytes(),
         "cells.constr": _CONSTRAINTS.format(buffer=library.buffer).encode(),
     }
-    passes = _PASSES.format(period_ps=period_ps)
-    folder = synthesise(f"asic-{design.name}", design.rtlil(None, False), passes, say, files)
+    module = gates = ""
+    if library.gate:
+        files |= {gating.FILE: gating.module(library.gate).encode(), gating.ENABLES: gating.enables().encode()}
+        module, gates = f"read_verilog {gating.FILE}", gating.adding(library.gate)
+    passes = _PASSES.format(period_ps=period_ps, module=module, gates=gates)
+    rtlil = design.rtlil(None, False, gated=library.gate is not None)
+    folder = synthesise(f"asic-{design.name}", rtlil, passes, say, files)
     say("counting")
     root = design.scope(False)
     cells, memories = _count(folder, root, library)
@@ -106,8 +117,9 @@ def _count(folder, root, library):
 def power(mapped: Mapped, activities: Mapping[str, Activity]) -> dict[str, dict[str, float]]:
     """Watts by phase at the configuration's clock: of cells by kind, of memories by their accesses; and the sum.
 
-    ``activity_known`` is the share of flip-flops whose activity is known, ``activity_estimated`` that of memories'
-    words among them. Raises ToolError.
+    ``clock_open`` is the share of cycles in which a flip-flop's clock ticks, ``clock_if_open`` the watts of clocks if
+    all gates were open. ``activity_known`` is the share of flip-flops whose activity is known, ``activity_estimated``
+    that of memories' words among them. Raises ToolError.
     """
     gates = Gates(mapped.folder, mapped.library)
     found = {}

@@ -11,13 +11,16 @@ import numpy as np
 from ..errors import TargetError
 from .truth_tables import inputs_of
 
-__all__ = ["LIBERTY", "PROCESSES", "Library", "Pin", "Table"]
+__all__ = ["LIBERTY", "PROCESSES", "Gate", "Library", "Pin", "Table"]
 
 LIBERTY = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
 PROCESSES = {"osu018_stdcells": 180.0, "sg13g2_stdcell": 130.0, "sky130_fd_sc_hd": 130.0}
 """Nanometres of known processes, by how their libraries' names begin: a library's files differ in corner and voltage.
 
 Liberty files don't say them, and figures of memories need them."""
+
+GATES = ("latch_posedge", "latch_posedge_precontrol", "latch_posedge_postcontrol")
+"""Liberty's kinds of clock gates that fit: a latch, then an AND gate."""
 
 LOAD = "total_output_net_capacitance"
 """Variable of tables that is a load; the other one is a transition time."""
@@ -135,6 +138,33 @@ def _tables(pin, kind, names, templates, load_unit, scale):
 
 
 @dataclass(frozen=True)
+class Gate:
+    """An integrated clock gate: the cell's name, its pins, and those pins of a test that must be 0."""
+
+    name: str
+    clock: str
+    enable: str
+    output: str
+    test: tuple[str, ...] = ()
+
+
+def _gate(path, cells, areas):
+    """The smallest clock gate with the fewest pins for tests; None if there is none. Raises TargetError."""
+    found = []
+    for name, cell in cells.items():
+        if cell.values.get("clock_gating_integrated_cell") in GATES:
+            roles: dict[str, list[str]] = {"clock": [], "enable": [], "out": [], "test": []}
+            for pin in cell.of("pin"):
+                for role, pins in roles.items():
+                    pins += [pin.name] * (pin.values.get(f"clock_gate_{role}_pin") == "true")
+            if any(len(roles[role]) != 1 for role in ("clock", "enable", "out")):
+                raise TargetError(f"{path}: the clock gate {name} must have one clock, one enable and one output pin")
+            clock, enable, out = (roles[role][0] for role in ("clock", "enable", "out"))
+            found.append((len(roles["test"]), areas[name], Gate(name, clock, enable, out, tuple(roles["test"]))))
+    return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+@dataclass(frozen=True)
 class Library:
     """A Liberty file's cells: areas and watts of leakage by name, pins by name of both, and which are flip-flops.
 
@@ -148,6 +178,7 @@ class Library:
     leakage: Mapping[str, float] = field(init=False)
     flip_flops: frozenset[str] = field(init=False)
     buffer: str = field(init=False)
+    gate: Gate | None = field(init=False)
     volts: float = field(init=False)
     nm: float | None = field(init=False)
 
@@ -175,7 +206,8 @@ class Library:
             raise TargetError(f"{self.path} has no buffers: no cell's output is its only input")
         found = {
             "areas": areas, "pins": pins, "leakage": _leakage(cells, library), "flip_flops": flip_flops,
-            "buffer": buffers[0], "volts": float(volts), "nm": _nanometres(library.name),
+            "buffer": buffers[0], "gate": _gate(self.path, cells, areas),
+            "volts": float(volts), "nm": _nanometres(library.name),
         }  # fmt: skip
         for key, figure in found.items():
             object.__setattr__(self, key, figure)
@@ -189,11 +221,13 @@ def _nanometres(library):
 def _pins(cell, library, load_unit):
     """A cell's pins; energies are in load units times square volts."""
     templates = {group.name: group for group in library.groups if group.kind.endswith("template")}
-    inputs = {pin.name for pin in cell.of("pin") if pin.values.get("direction") != "output"}
+    inputs = {pin.name for pin in cell.of("pin") if pin.values.get("direction") not in ("output", "internal")}
     energies = ("rise_power", "fall_power", "power")
     slews = ("rise_transition", "fall_transition", "")
     pins = {}
     for pin in cell.of("pin"):
+        if pin.values.get("direction") == "internal":
+            continue
         function = pin.values.get("function")
         pins[pin.name] = Pin(
             float(pin.values.get("capacitance", 0)) * load_unit, pin.name not in inputs,

@@ -3,8 +3,10 @@
 import json
 from importlib import import_module
 
+import made_cells
 import pytest
 from adagp.evaluation.instruments import synthesis
+from adagp.evaluation.instruments.results import FOLDER
 from adagp.evaluation.instruments.synthesis import bench, mistakes_in_a_line, parser
 from adagp.gen import provenance
 from adagp.synth.errors import FitError, ToolError
@@ -74,6 +76,8 @@ def test_what_goes_wrong_is_said_in_a_line(run, capsys):
 def test_cells_of_other_sources_go(monkeypatch, tmp_path):
     from adagp.evaluation.benches import asic
 
+    library, output = made_cells.cells(tmp_path / "small.lib"), tmp_path / "x.json"
+
     def cells(designs, *_):
         return [
             {"design": design.name, "variant": design.config.variant, "area": 1, "fmax_best_mhz": 2, "folder": "x"}
@@ -81,15 +85,69 @@ def test_cells_of_other_sources_go(monkeypatch, tmp_path):
         ]
 
     def run(variant):
-        monkeypatch.setattr("sys.argv", ["bench", "--variants", variant, "--output", str(tmp_path / "x.json")])
+        monkeypatch.setattr(
+            "sys.argv", ["bench", f"--variants={variant}", f"--liberty={library}", f"--output={output}"]
+        )
         asic.main()
-        return [design["variant"] for design in json.loads((tmp_path / "x.json").read_text())["details"]["designs"]]
+        return [design["variant"] for design in json.loads(output.read_text())["details"]["designs"]]
 
     monkeypatch.setattr(asic, "cells", cells)
-    monkeypatch.setattr(asic, "_tools", dict)
+    monkeypatch.setattr(asic, "_tools", lambda library: {library.name: "1"})
     assert run("max") == ["max"] and run("low") == ["low", "max"]
     monkeypatch.setitem(asic.CODE, "asic/power", "summed otherwise")
     assert run("baseline") == ["baseline"]
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (["--liberty=none.lib"], "none.lib: No such file or directory"),
+    (["--liberty=small.lib", "--liberty=text.lib"], "text.lib is no Liberty file: it has no cells"),
+    (["--liberty=gates.lib"], "gates.lib has no flip-flops: none of its 3 cells has an ff group"),
+    (["--liberty=small.lib", "--liberty=more.lib", "--output=x.json"],
+     "--output is for one library: several have a file each"),
+])  # fmt: skip
+def test_a_bad_library_is_said_before_the_work(options, said, monkeypatch, tmp_path, capsys):
+    from adagp.evaluation.benches import asic
+
+    monkeypatch.chdir(tmp_path)
+    made_cells.cells(tmp_path / "small.lib")
+    made_cells.cells(tmp_path / "gates.lib", flip_flop=False)
+    (tmp_path / "text.lib").write_text("no cells\n")
+    monkeypatch.setattr(asic, "_bench", None)
+    monkeypatch.setattr("sys.argv", ["bench", *options])
+    with pytest.raises(SystemExit) as ended:
+        asic.main()
+    assert ended.value.code == 2 and capsys.readouterr().err == f"error: {said}\n"
+
+
+def test_each_library_has_results_of_its_own(monkeypatch, tmp_path):
+    from adagp.evaluation.benches import asic
+
+    libraries = [made_cells.cells(tmp_path / name) for name in ("sg13g2_stdcell_typ.lib", "osu018.lib", "other.lib")]
+    made = []
+    monkeypatch.setattr(asic, "_bench", lambda _arguments, library, output: made.append((library, output)))
+    monkeypatch.setattr("sys.argv", ["bench", *(f"--liberty={library}" for library in libraries)])
+    asic.main()
+    names = ("asic_sg13g2", "asic", "asic_other")
+    assert made == [(library, FOLDER / f"{name}.json") for library, name in zip(libraries, names, strict=True)]
+
+
+def test_power_of_an_earlier_run_stays(monkeypatch, tmp_path):
+    from adagp.evaluation.benches import asic
+
+    library, output = made_cells.cells(tmp_path / "small.lib"), tmp_path / "x.json"
+
+    def cells(designs, given, power, *_):
+        assert given == library
+        found = {"variant": "low", "area": 1, "fmax_best_mhz": 2, "folder": "x"}
+        return [{"design": designs[0].name, **found} | ({"power_bp_w": {"total": 0.5}} if power else {})]
+
+    monkeypatch.setattr(asic, "cells", cells)
+    monkeypatch.setattr(asic, "_tools", lambda library: {library.name: "1"})
+    for more in ([], ["--without-power"]):
+        options = ["--variants=low", f"--liberty={library}", f"--output={output}", *more]
+        monkeypatch.setattr("sys.argv", ["bench", *options])
+        asic.main()
+        assert json.loads(output.read_text())["figures"]["power_bp_w_low"] == 0.5
 
 
 def test_a_failed_seed_is_said_when_all_is_written(run, monkeypatch, tmp_path):
