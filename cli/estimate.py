@@ -40,7 +40,8 @@ class EstimateOptions(NetworkOptions):
     model: Annotated[
         str,
         typer.Option(
-            help="One of the paper's networks that classify images, as resnet50 or densenet121, a built-in one, or"
+            help="A network of the paper that classifies images, as resnet50 or densenet121; a built-in one, see"
+            " `adagp train --help`, as vgg13, which has no batch norm; `torchvision:NAME`, `timm:NAME`; or"
             " `file.py:function`."
         ),
     ] = NetworkOptions.model
@@ -78,7 +79,7 @@ class EstimateOptions(NetworkOptions):
         from ..host.training.library_models import LIBRARIES
         from ..host.training.models import MODELS
 
-        if self.model in MODELS or ":" in self.model:
+        if self.model in MODELS or ":" in self.model or self.model.endswith(".py"):
             return super().module(seed)
         if self.model not in CNNS:
             known = ", ".join(dict.fromkeys((*MODELS, *CNNS, *(f"{library}:NAME" for library in LIBRARIES))))

@@ -43,7 +43,7 @@ def experiment(
             " paper's schedule), ada-gp-2:1, ada-gp-1:1, ada-gp-1:2, ada-gp-raw (the paper's predictor), ada-gp-gated,"
             " ada-gp-every-4 (the predictor learns in one of four batches with true gradients), ada-gp-keep (GP batches"
             " leave momentum as it is), ada-gp-every-4-keep, ada-gp-every-16-keep, ada-gp-deferred"
-            " (their steps wait for the next batch with true gradients), ada-gp-every-4-deferred."
+            " (steps of GP batches wait for the next batch with true gradients), ada-gp-every-4-deferred."
             " In place of predictions: random-1:1 (their signs at random), zero-1:1, last-1:1, mean-1:1, dni-1:1, and"
             " with these schedules skip, skip-2:1, skip-1:1, skip-1:2. Less than the true gradient: half-1:1,"
             " half-3:1, half-1:0, sparse-1:1, narrow-1:1, late-1:1, late-mean-1:1, hard-1:1, drawn-1:1, coarse,"

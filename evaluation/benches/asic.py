@@ -109,6 +109,10 @@ def main() -> None:
         libraries = arguments.liberty or [usual_library()]
         if arguments.output and len(libraries) > 1:
             raise ConfigError("--output is for one library: several have a file each")
+        if len({result_of(liberty) for liberty in libraries}) < len(libraries):
+            raise ConfigError(
+                "two of the libraries have the same results file: give each a run with an --output of its own"
+            )
         for liberty in libraries:
             Library(liberty)  # a mistake in one is better known before the work than after
         for liberty in libraries:

@@ -20,17 +20,23 @@ def _millions(count: float) -> str:
 
 def told(figures: Mapping[str, float]) -> str:
     """The cycles and waits of each design that was estimated; empty without any."""
-    found = [
-        f"{title}: {_millions(figures[f'cycles_{name}'])}, of which"
-        f" {_millions(figures.get(f'predictor_{name}', 0))} wait for the predictor"
-        f" and {_millions(figures[f'update_{name}'])} for updates"
-        for name, title in TITLES.items() if f"cycles_{name}" in figures
-    ]  # fmt: skip
+    found = [_design(title, name, figures) for name, title in TITLES.items() if f"cycles_{name}" in figures]
     if not found:
         return ""
-    (count,) = {value for name, value in figures.items() if name.startswith("stops_")}
+    counts = sorted({value for name, value in figures.items() if name.startswith("stops_")})
     return (
-        f" A GP batch stops {count} times for the host. At each stop the machine waits for all its units, so a"
-        " prediction and an update just before it hold up the main array. Million cycles of a batch, by"
-        f" `python -m adagp.evaluation.benches.predictor_stops`: {'; '.join(found)}."
+        f" A GP batch stops {' or '.join(map(str, counts))} times for the host. At each stop the machine waits for all"
+        " its units, so a prediction and an update just before it hold up the main array. `python -m"
+        " adagp.evaluation.benches.predictor_stops` counts the million cycles of a batch, and the waits for updates"
+        f" after those for the predictor. {' '.join(found)}"
+    )
+
+
+def _design(title, name, figures):
+    """A sentence on one design."""
+    predictor = figures.get(f"predictor_{name}", 0)
+    waits = f" {_millions(predictor)} wait for the predictor and" * bool(predictor)
+    return (
+        f"{title}: {_millions(figures[f'cycles_{name}'])}, of which{waits} {_millions(figures[f'update_{name}'])}"
+        + (" for updates." if predictor else " wait for updates.")
     )

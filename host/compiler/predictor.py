@@ -195,7 +195,7 @@ class Predictor(GradientSource):
         """Some filters' predictions in GP and their ``update``, and their hidden values in ``others`` too.
 
         If predictions are streamed, those of filters before come now, and these later; likewise if GP stops for the
-        host, but for layers that are cut.
+        host, except for layers that are cut.
         """
         if self.stream and not self.stream.tensor and part.filters < layer.q:
             yield from self.stream.rest()

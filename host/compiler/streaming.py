@@ -5,7 +5,7 @@ commands wait for those of the slice before the last. A program that named them 
 array's next commands from their queue meanwhile; instead each slice's commands come among those of later layers, about
 when its turn comes.
 
-So do whole parts of layers that don't pass through that memory, if the host computes a part of the network. At each of
+So do whole layers that don't pass through that memory, if the host computes a part of the network. At each of
 its stops the machine waits for all units: a prediction and an update just before would hold up the main array.
 """
 
@@ -37,7 +37,7 @@ def slices(layer: Layer, part: Part, config: Config) -> list[Part]:
 
 
 class Stream:
-    """The slices of a GP batch that have no commands yet; whole parts of layers if ``config`` streams nothing.
+    """The slices of a GP batch that have no commands yet; whole layers if ``config`` streams nothing.
 
     Parameters
     ----------

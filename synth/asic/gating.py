@@ -19,7 +19,7 @@ __all__ = ["ENABLES", "FILE", "LEAST", "adding", "enables", "module", "open_shar
 
 FILE, ENABLES = "gate.v", "enables.v"
 LEAST = 4
-"""Flip-flops that an added gate has at least; it is as large as two of the multiplexers that it replaces."""
+"""Flip-flops that an added gate has at least; it is as large as one and a half of the multiplexers it replaces."""
 
 
 def module(gate: "Gate") -> str:

@@ -86,6 +86,7 @@ def test_mistakes(adagp):
     for given, message in (
         (("--data", "mnist"), "data = 'mnist' must be one of digits"),
         (("--model", "resnet"), "no model 'resnet'; there are: digits-cnn"),
+        (("--model", "net.py"), "net.py names a file without a function"),
         (("--model", "resnet"), "inception-v4, inception-v3, densenet201"),
         (("--data", "cifar10", "--shape", "3,8,8"), "says shape and classes"),
         (("--against", "board"), "against = 'board' must be sim"),

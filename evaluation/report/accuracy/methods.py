@@ -31,7 +31,7 @@ def _gradients(method: Method) -> str:
     gate = "" if method.gate is None else f", only while most had a cosine of {method.gate:g} at least"
     every = "" if method.every == 1 else f"; the predictor learns in one of {method.every} batches with true gradients"
     kept = "; the step is without momentum, which stays as it is" * (method.gp_momentum == KEEP)
-    waits = ", and waits for the next batch with true gradients" * method.deferred
+    waits = "; the step waits for the next batch with true gradients" * method.deferred
     return GRADIENTS[method.source] + raw + gate + every + kept + waits
 
 

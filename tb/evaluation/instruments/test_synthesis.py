@@ -102,6 +102,8 @@ def test_cells_of_other_sources_go(monkeypatch, tmp_path):
     (["--liberty=none.lib"], "none.lib: No such file or directory"),
     (["--liberty=small.lib", "--liberty=text.lib"], "text.lib is no Liberty file: it has no cells"),
     (["--liberty=gates.lib"], "gates.lib has no flip-flops: none of its 3 cells has an ff group"),
+    (["--liberty=small.lib", "--liberty=small.lib"],
+     "two of the libraries have the same results file: give each a run with an --output of its own"),
     (["--liberty=small.lib", "--liberty=more.lib", "--output=x.json"],
      "--output is for one library: several have a file each"),
 ])  # fmt: skip

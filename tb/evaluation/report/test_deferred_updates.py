@@ -92,7 +92,7 @@ def test_tables_by_hand():
 
 def findings(tests):
     methods = {
-        name: {"runs": [{"seed": seed, "test": test} for seed, test in enumerate(found)]}
+        name: {"chosen": {"lr": 0.05}, "runs": [{"seed": seed, "test": test} for seed, test in enumerate(found)]}
         for name, found in tests.items()
     }  # fmt: skip
     figures = {f"{what}_r_{name}": value for name in tests for what, value in (("accuracy", tests[name][0]), ("sd", 1))}
@@ -104,7 +104,10 @@ def test_accuracies_by_hand():
     mine = findings({"bp-1": (80, 80), "ada-gp-deferred": (71, 75)})
     others = findings({"bp-1": (80, 80.5), "ada-gp": (71, 75), "ada-gp-keep": (70, 72)})
     text = deferred_updates.accuracy(mine, others)
-    assert "by up to 0.50 points" in " ".join(text.split())
+    told = " ".join(text.split())
+    assert "by up to 0.50 points" in told and "r ADA-GP 0.05, `keep` 0.05, deferred 0.05. A difference" in told
+    assert "`predictor_every` = 4, whose accuracy isn't measured in r." in told
+    assert deferred_updates.accuracy({**mine, "another": mine["r"]}, others) == text
     cells = ["r", "deferred", *(f"{mean}.00 ± 1.00" for mean in (80, 71, 70, 71)), "+0.00 ± 0.00", "+2.00 ± 12.71"]
     assert text.splitlines()[-1] == f"| {' | '.join(cells)} |"
     others["r"].details["methods"]["ada-gp-keep"]["runs"][1]["test"] = None

@@ -5,6 +5,7 @@ The libraries are made up, with a clock gate beside the other tests' cells.
 
 import json
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from adagp.rtl.lib.clock_gate import clock_gate
 from adagp.sim.coverage import LINE, TOGGLE, Point
 from adagp.spec.presets import preset
 from adagp.synth.asic import cells as asic
-from adagp.synth.asic import liberty
+from adagp.synth.asic import gating, liberty
 from adagp.synth.asic.activity import Activity
 from adagp.synth.asic.cells import Library, map_to_cells
 from adagp.synth.asic.gates import Gates
@@ -220,3 +221,25 @@ def test_how_often_registers_are_written():
 def test_passes_name_the_pins():
     text = asic.gating.adding(liberty.Gate("X", "C", "E", "G", ("T",)))
     assert re.search(r"^clockgate -pos X E:C:G -tie_lo T -min_net_size 4$", text, re.MULTILINE)
+
+
+def test_a_flip_flop_whose_reset_joins_its_enable_does_the_same():
+    """The next state by Yosys' own definition of each kind of flip-flop: in SDFFE the reset overrides the enable."""
+    read = re.findall(r"module \\\$_(\w+)_P(.)(.)(.)_ .*\n.*\.E\((.*?)\), \.D\((.*?)\), \.Q", gating.enables())
+    assert len({(kind, *signs) for kind, *signs, _, _ in read}) == len(read) == 16
+    for kind, reset, value, enable, wanted, data in read:
+        for r, e, d, q in product((0, 1), repeat=4):
+            pins = {"R": r, "E": e, "D": d}
+            resets, enabled = r == (reset == "P"), e == (enable == "P")
+            taken = int(value) if resets else d
+            expected = taken if enabled or (resets and kind == "SDFFE") else q
+            now, _, otherwise = data.partition(" ? ")
+            then = _value(otherwise.partition(" : ")[0 if _value(now, pins) else 2], pins)
+            assert (then if _value(wanted, pins) else q) == expected, (kind, reset, value, enable, pins, q)
+
+
+def _value(text, pins):
+    """A term of the map: pins with ``!`` before them, or two of them with ``|`` between, or a constant."""
+    if text.startswith("1'b"):
+        return int(text[-1])
+    return int(any(pins[term.lstrip("!")] ^ term.startswith("!") for term in text.split(" | ")))
