@@ -79,6 +79,8 @@ def test_a_build_that_is_ended_leaves_nothing_and_says_little(tmp_path, number, 
     time.sleep(delay)
     process.send_signal(number)
     _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == code and "Traceback" not in said and "UnusedElaboratable" not in said
+    # As a shell reports it: seldom, an interrupt ends Python by the signal itself.
+    reported = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    assert reported == code and "Traceback" not in said and "UnusedElaboratable" not in said
     assert not list(tmp_path.glob("cache/build-*")) and (tmp_path / "cache").exists()
     assert not (tmp_path / "run").exists()
