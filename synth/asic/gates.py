@@ -91,7 +91,7 @@ class Gates:
                     level[nets] = behind
             level[:2] = 0
             if level.max() > DEEPEST:
-                raise ToolError(f"the netlist has a loop of gates, or more than {DEEPEST} one behind the other")
+                raise ToolError(f"the netlist has a loop of gates, or more than {DEEPEST} in a row")
         found = ((kind, level[outputs[0]]) for kind, (_, outputs) in pins.items())
         order = [(at, kind, np.flatnonzero(levels == at)) for kind, levels in found for at in np.unique(levels)]
         return [(kind, which) for _, kind, which in sorted(order, key=lambda each: each[0])]

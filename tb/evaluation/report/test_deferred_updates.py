@@ -26,7 +26,7 @@ DESIGN = {
 
 
 def test_a_batch_by_hand():
-    """Of 1000 weights the spilled batch writes 2000 bytes of predictions, and any batch 4000 of themselves."""
+    """The network has 1000 weights: the spilled batch writes 2000 bytes of predictions, any batch 4000 of weights."""
     assert bench.n_weights(DESIGN) == WEIGHTS
     assert bench.deferred(DESIGN).counters == {"read_bytes": 101_500, "write_bytes": 50_300}
     gp, part = shares()["gp"], "vgg13_cifar10"

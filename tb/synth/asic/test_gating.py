@@ -141,7 +141,7 @@ def library(tmp_path):
 
 
 def gated(folder, library):
-    """Two gates in a row, with a flip-flop behind each and one before them."""
+    """Two gates in a row, with a flip-flop after each and one before them."""
     parts = (
         cell("ICG", CK=10, EN=3, GCK=11), cell("ICG", CK=2, EN=3, GCK=10), cell("FF", C=2, D=3, Q=4),
         cell("FF", C=10, D=3, Q=5), cell("FF", C=11, D=3, Q=6),
