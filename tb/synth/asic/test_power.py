@@ -122,7 +122,7 @@ def test_a_loop_of_gates_is_an_error(library, tmp_path, monkeypatch):
     cells = [cell("FF", C=2, D=6, Q=3)] + [cell("INV", A=bit, Y=bit + 1) for bit in (3, 4, 5)]
     assert len(Gates(netlist(tmp_path, {}, *cells), library).waves) == 3
     for more in (cell("INV", A=6, Y=7), cell("NAND", A=8, B=3, Y=8)):
-        with pytest.raises(ToolError, match=r"^the netlist has a loop of gates, or more than 3 one behind the other$"):
+        with pytest.raises(ToolError, match=r"^the netlist has a loop of gates, or more than 3 in a row$"):
             _ = Gates(netlist(tmp_path, {}, *cells, more), library).waves
 
 
