@@ -234,6 +234,29 @@ main()
     assert (ended.returncode, ended.stderr) == (130, "")
 
 
+def test_an_interrupt_inside_a_callback_still_ends_the_command():
+    """Python would print it and go on, as in the callbacks of imports."""
+    code = """
+import signal, time, weakref
+from adagp.__main__ import main
+from adagp.cli import main as command_line
+
+class Module:
+    pass
+
+def import_something():
+    module = Module()
+    reference = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGINT))
+    del module
+    time.sleep(60)
+
+command_line.app = lambda *_, **__: import_something()
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 @pytest.mark.parametrize(
     "line, extras",
     [
