@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...algorithm import paper_numbers as paper
 from ...spec.presets import preset
 from .added_blocks import plain
+from .cells import LIBRARIES
 from .comparison import NOT_MEASURED, Results, number
 from .reference import table
 
@@ -48,7 +49,7 @@ def equal_area(designs: Mapping[str, Mapping], logic: str, multiplier: str | Non
 
 MEASURED = {
     "xilinx": ("7 series", "lut", "dsp48"), "ecp5": ("ECP5", "lut", "multiplier"),
-    "asic": ("Standard cells", "cell_area", None),
+    **{name: (library, "cell_area", None) for name, library in LIBRARIES.items()},
 }  # fmt: skip
 """By results: the title, and the names of logic and multipliers."""
 CYCLES = {"paper": "variants_vgg13", "ecp5": "variants_digits"}
@@ -128,10 +129,12 @@ def equal_area_section(results: Results) -> str:
         text = (
             f"\n{table(('', *columns), rows)}\n\nWhich is faster, MAX or the larger baseline? {'. '.join(sentences)}.\n"
         )
+    others = [name for name in LIBRARIES if name not in there and name != "asic"]
+    shown = [name for name in ("xilinx", "variants_vgg13", "ecp5", "variants_digits", *LIBRARIES) if name not in others]
     least, most = (100 * of(paper.EQUAL_AREA_SPEEDUP.values()) for of in (min, max))
     return f"""## The baseline with MAX's area
 
-{results.origins("xilinx", "variants_vgg13", "ecp5", "variants_digits", "asic")}
+{results.origins(*shown)}
 
 This section asks how fast the baseline would be with more PEs in the area that MAX adds. One more PE is taken to cost
 two shares: the logic (LUTs, or square micrometres of cells) of the baseline's array and of the blocks at the end of

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ...algorithm import paper_numbers as paper
 from ...gen.provenance import NOW
-from ...spec.presets import preset
 from ...synth.flow import chosen
 from ..benches.asic import flow as asic_flow
 from ..checkout import require_checkout
 from . import figures
 from .added_blocks import ELSEWHERE, REASONS, added
+from .cells import LIBRARIES, cells_section
 from .clock_tables import LEGEND, clock, targets
 from .comparison import Results, change, compared, number, over_the_paper_s
 from .equal_area import equal_area_section
@@ -30,10 +30,10 @@ PATH = Path(__file__).parents[2] / "docs" / "implementation.md"
 """The committed copy."""
 _BASELINE = paper.FPGA_RESOURCES["baseline"]
 SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_formats")
-"""Results that the page is made of; ``nox -s bench_NAME`` makes each."""
+"""Results that the page is made of; ``nox -s bench_NAME`` makes each. There may be other ``LIBRARIES`` of cells."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
-FLOWS = {**{name: chosen(name)["flow"] for name in TARGETS.values()}, "asic": asic_flow()}
+FLOWS = {**{name: chosen(name)["flow"] for name in TARGETS.values()}, **dict.fromkeys(LIBRARIES, asic_flow())}
 """Digests of the flows at hand, for FPGAs and cells; other results record no flow."""
 PLACES = {"TRELLIS_COMB": 1, "TRELLIS_RAMW": 2}
 """Places of LUTs by nextpnr's name: a LUT has one, a write port of distributed RAM two."""
@@ -152,67 +152,6 @@ def _ecp5(results):
     return "\n\n".join(parts)
 
 
-def _parts_of_power(designs):
-    """Parts of the power of each design and kind of batch, ours and the paper's."""
-    parts = ("clock", "data", "leakage", "memories", "total")
-    rows = [
-        (variant, phase.upper(), *(f"{found[part]:.4g}" for part in parts))
-        for variant, design in designs.items() for phase in ("bp", "gp")
-        if (found := design.get(f"power_{phase}_w")) and all(part in found for part in parts)
-    ]  # fmt: skip
-    if not rows:
-        return ""
-    theirs = [
-        (variant, *(f"{1e-6 * row[part]:.4g}" for part in ("internal", "switching", "leakage", "total")))
-        for variant, row in paper.ASIC_POWER_UW.items()
-    ]
-    head = ("ours, W", "batch", "clock pins", "data", "leakage", "memories", "all")
-    their_head = ("the paper's, W", "internal", "switching", "leakage", "all")
-    return f"\n\n{table(head, rows)}\n\n{table(their_head, theirs)}"
-
-
-def _asic(results):
-    """Table 5."""
-    watts = {variant: value * 1e-6 for variant, value in _column(paper.ASIC_POWER_UW, "total").items()}
-    designs = results.designs("asic")
-    drawn = {
-        phase: {variant: d[f"power_{phase}_w"]["total"] for variant, d in designs.items() if f"power_{phase}_w" in d}
-        for phase in ("bp", "gp")
-    }
-    in_gp = drawn["gp"] and {**drawn["gp"], "baseline": drawn["bp"]["baseline"]}
-    theirs = {name: _column(paper.ASIC_AREA, name) for name in ("cells", "interconnect", "total")}
-    rows = [
-        ("cells", results.of("asic", lambda design: design["resources"]["cell_area"]), theirs["cells"]),
-        ("interconnect", {}, theirs["interconnect"]),
-        ("cells and interconnect", {}, theirs["total"]),
-        ("cells and memories", results.of("asic", lambda design: design["area"]), {}),
-        ("clock, MHz, of gates alone", results.of("asic", lambda design: design["fmax_best_mhz"]), {}),
-        ("power in BP, W", drawn["bp"], watts), ("power in GP, W", in_gp, watts),
-    ]  # fmt: skip
-    measured = results.read("asic")
-    ours = f", and ours {preset(measured['provenance']['config']).n_pes}" if measured else ""
-    if memories := results.of("asic", lambda design: design["resources"]["memory_area"]):
-        rows.insert(1, ("memories", memories, {}))
-    return f"""## Standard cells: Table 5
-
-{results.origins("asic")}
-
-This is another machine than the paper's, which has {paper.N_PES} PEs{ours}. In a smaller array ADA-GP's additions weigh
-more. Our areas are in square micrometres; the paper gives its own without a unit. Our cells have no wires between them,
-so there is no interconnect, and no clock tree. Compare cells with cells. Our memories aren't synthesised: the model of
-`synth/asic/sram.py` gives their area and power. The paper doesn't say which memories it has.
-
-Our power is at the preset's clock, in a batch with backpropagation (BP) and in one with predicted gradients (GP). The
-baseline has only batches of the first kind; the others' power in GP is compared with that. The paper has one figure
-for both. Our power has these parts. Clock pins of flip-flops switch in every cycle, because this library, osu018, has
-no cell for a clock gate. [clock-gates-in-cells.md](decisions/clock-gates-in-cells.md) is about libraries that have one;
-their power isn't measured yet. Data takes power by the signals that toggle in the batch. Leakage is next to none in
-this process, of 180 nm, and most of the power in the paper's. So power follows the flip-flops here, and BP and GP are
-alike.
-
-{compared(rows)}{_parts_of_power(designs)}"""
-
-
 def _formats(results):
     text = "The cost of one PE in each of three number formats; [pe-formats.md](pe-formats.md) has the method."
     measured = results.read("pe_formats")
@@ -230,7 +169,7 @@ def implementation(
 ) -> str:  # fmt: skip
     """Text of the document, in Markdown, as of ``now`` and ``flows``; ValueError where a block lacks a reason."""
     results = Results(folder, now, flows)
-    sections = (drawn, _xilinx, _blocks, _ecp5, _asic, equal_area_section, _formats)
+    sections = (drawn, _xilinx, _blocks, _ecp5, cells_section, equal_area_section, _formats)
     listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
     head = HEAD.format(now=figures.listed(now), module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"
@@ -246,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Write the document, or check it; exits with 1 if the check fails."""
     others = [
         title for title, origin, _ in figures.parts()
-        if title in SOURCES and figures.age(origin, NOW, FLOWS.get(title)) != figures.CURRENT
+        if title in (*SOURCES, *LIBRARIES) and figures.age(origin, NOW, FLOWS.get(title)) != figures.CURRENT
     ]  # fmt: skip
     figures.command(MODULE, __doc__, PATH, implementation(NOW), others, argv)
 

@@ -125,9 +125,33 @@ def test_standard_cells(tmp_path):
         "| power in BP, W | max | 0.05 | +0.01 | +25.0 | 0.254 | +0.03 | +13.4 |",
         "| power in GP, W | baseline | 0.04 |  |  | 0.224 |  |  |",
         "| power in GP, W | max | 0.03 | -0.01 | -25.0 | 0.254 | +0.03 | +13.4 |",
-        "| baseline | BP | 0.02 | 0.01 | 1e-05 | 0 | 0.04 |", "| max | GP | 0.02 | 0.01 | 1e-05 | 0 | 0.03 |",
+        "| baseline | BP | 0.02 | 0.01 | 1e-05 | 0 | 0.04 | not counted |",
+        "| max | GP | 0.02 | 0.01 | 1e-05 | 0 | 0.03 | not counted |",
         "| baseline | 0.0226 | 0.00172 | 0.199 | 0.224 |",
     ))  # fmt: skip
+
+
+def test_another_library_of_cells_has_a_part_of_its_own(tmp_path):
+    """With its clock gates, its age by the flow of cells, and a column where areas are compared."""
+
+    def mapped(variant, cells):
+        power = {"clock": 0.02, "data": 0.01, "leakage": 1e-5, "memories": 0.0, "total": 0.03, "clock_open": 0.1234}
+        return {
+            "variant": variant, "resources": {"cell_area": cells, "memory_area": 0}, "area": cells,
+            "blocks": {"": {"cell_area": cells}, **{block: {"cell_area": 300} for block in COLUMN_BLOCKS}},
+            "fmax_best_mhz": 99.5, "power_bp_w": power, "power_gp_w": power,
+        }  # fmt: skip
+
+    write(tmp_path, "asic_sg13g2", {}, {"designs": [mapped("baseline", 9000), mapped("max", 9990)]})
+    text = implementation.implementation(AA, tmp_path, flows={"asic_sg13g2": "other"})
+    part = text[text.index("### SG13G2\n") :]
+    assert "asic_sg13g2: Of an earlier flow, by" in part and "with clock gates. Our designs have 16 PEs." in part
+    assert_once(rows(part), (
+        "| cells | max | 9,990 | +990 | +11.0 | 2,770,979 | +224,903 | +8.8 |",
+        "| max | GP | 0.02 | 0.01 | 1e-05 | 0 | 0.03 | 12.3 |", "|  | SG13G2, `tiny` |",
+        "| more PEs for this logic | 17 |",
+    ))  # fmt: skip
+    assert "### SKY130HD" not in text and "asic_sky130" not in text and "asic: not measured yet" in text
 
 
 def test_where_figures_come_from(measured):

@@ -53,7 +53,7 @@ def bars(axis, at):
 
 def test_bars_are_whole_designs_in_their_order(drawn_figure):
     luts, cells = drawn_figure.axes[:2], drawn_figure.axes[2]
-    titles = ["7 series, preset tiny", "ECP5, preset tiny", "Standard cells, preset small", "ECP5, routed"]
+    titles = ["7 series, preset tiny", "ECP5, preset tiny", "osu018, preset small", "ECP5, routed"]
     assert [axis.get_title() for axis in drawn_figure.axes] == titles
     for axis in luts:
         assert [sum(bars(axis, at)[0]) for at in range(3)] == pytest.approx([2.0, 2.196, 3.234])
