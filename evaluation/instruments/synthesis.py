@@ -92,9 +92,9 @@ def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping],
 
 def bench(
     command: str, arguments: argparse.Namespace, target: str, preset_name: str,
-    names: Mapping[str, Callable[[Mapping], float | None]], more: Mapping | None = None,
+    names: Mapping[str, Callable[[Mapping], float | None]], more: Mapping | None = None, part: str | None = None,
 ) -> None:  # fmt: skip
-    """Synthesise the designs of a preset; of all that are known, figures and details are written.
+    """Synthesise the designs of a preset for a part; of all that are known, figures and details are written.
 
     With seeds it is one design after the other, and written each time.
 
@@ -108,13 +108,13 @@ def bench(
     seeds = list(getattr(arguments, "seeds", ()))
     origin = provenance(command, config, seeds, source)
     origin["tools"] |= flow.tools(target, bool(seeds))
-    origin |= flow.chosen(target)
+    origin |= flow.chosen(target, flow.Options(part))
     known = known_designs(arguments.output, origin)
     figures: dict[str, float] = {}
     ordered: list[dict] = []
     with progress_of(screen) as report:
         for group in [[design] for design in designs] if seeds else [designs]:
-            for found in flow.run(target, group, flow.Options(seeds=seeds, jobs=arguments.jobs), report, known):
+            for found in flow.run(target, group, flow.Options(part, seeds=seeds, jobs=arguments.jobs), report, known):
                 kept = {key: found[key] for key in found if key not in ("folder", "placed")}
                 known[found["design"]] = kept | {"commit": source}
             ordered = sorted(known.values(), key=lambda design: VARIANTS.index(design["variant"]))

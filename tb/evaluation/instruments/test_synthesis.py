@@ -60,6 +60,40 @@ def test_without_seeds_all_designs_are_one_run(run):
     assert calls == [("ecp5", ["low", "max"], [], [])] and found["figures"]["fmax_best_mhz_max"] == 61.0
 
 
+def test_presets_and_parts_of_ecp5_have_results_of_their_own(run, tmp_path, monkeypatch, capsys):
+    """Areas alone don't replace clocks."""
+    from adagp.evaluation.benches import ecp5
+
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def areas(command, arguments, target, preset, names, part):
+        asked.append((command, str(arguments.output), arguments.seeds, preset, part))
+
+    monkeypatch.setattr(ecp5, "bench", areas)
+    for options in ([], ["--preset=xc7a100t", "--without-route"], ["--part=um5g-85k", "--seeds=3"]):
+        monkeypatch.setattr("sys.argv", ["bench", *options])
+        ecp5.main()
+    assert asked == [
+        (ecp5.COMMAND, "results/ecp5.json", [1, 2, 3, 4, 5], "ecp5", "85k"),
+        (f"{ecp5.COMMAND} --preset xc7a100t --without-route", "results/ecp5_xc7a100t.json", [], "xc7a100t", "85k"),
+        (f"{ecp5.COMMAND} --part um5g-85k", "results/ecp5_um5g.json", [3], "ecp5", "um5g-85k"),
+    ]
+    run("--variants", "low")
+    monkeypatch.setattr("sys.argv", ["bench", "--without-route", "--output=x.json"])
+    with pytest.raises(SystemExit) as ended:
+        ecp5.main()
+    assert ended.value.code == 2 and "x.json has clocks, which --without-route would lose" in capsys.readouterr().err
+    assert len(asked) == 3
+
+
+def test_a_part_has_a_flow_of_its_own(run, tmp_path):
+    line = parser(COMMAND, None, "x.json").parse_args(["--output", str(tmp_path / "y.json"), "--variants=low"])
+    bench(COMMAND, line, "ecp5", "tiny", NAMES, part="um5g-85k")
+    found = json.loads((tmp_path / "y.json").read_text())["provenance"]
+    assert (found["part"], found["speed"]) == ("LFE5UM5G-85F", "8")
+
+
 def test_what_goes_wrong_is_said_in_a_line(run, capsys):
     for error, code, said in (
         (ToolError("no Yosys"), 1, "failed: no Yosys\n"),

@@ -103,6 +103,24 @@ def test_targets(tmp_path):
     ))  # fmt: skip
 
 
+def test_a_larger_array_has_targets_of_area(tmp_path):
+    """Preset xc7a100t has 8 x 8 PEs."""
+
+    def sized(variant, luts):
+        found = design(ECP5, variant, BASELINE)
+        return found | {"resources": found["resources"] | {"lut": luts}}
+
+    write(tmp_path, "ecp5_xc7a100t", {}, {"designs": [sized("baseline", 28_000), sized("max", 44_001)]},
+          config="xc7a100t")  # fmt: skip
+    text = implementation.implementation(AA, tmp_path, flows={"ecp5_xc7a100t": "other"})
+    part = text[text.index("### 8 x 8 PEs\n") :]
+    assert "ecp5_xc7a100t: Of an earlier flow, by" in part and "2 lanes in the epilogue" in part
+    assert_once(rows(part), (
+        "| baseline | 28,000 | 28,000 | yes |", "| low | not measured | 36,000 | not measured |",
+        "| max | 44,001 | 44,000 | no |",
+    ))  # fmt: skip
+
+
 def test_standard_cells(tmp_path):
     def mapped(variant, cells, memories, **watts):
         parts = {"clock": 0.02, "data": 0.01, "leakage": 1e-5, "memories": 0.0}
