@@ -33,7 +33,7 @@ def _of_table_5(results: Results, name: str) -> str:
     in_bp, in_gp = (_powers(designs, phase) for phase in ("bp", "gp"))
     if in_gp and "baseline" in in_bp:
         in_gp = {**in_gp, "baseline": in_bp["baseline"]}
-    rows = [
+    rows: list[tuple[str, Mapping[str, float], Mapping[str, float]]] = [
         ("cells", results.of(name, lambda design: design["resources"]["cell_area"]), theirs["cells"]),
         ("interconnect", {}, theirs["interconnect"]),
         ("cells and interconnect", {}, theirs["total"]),
