@@ -1,4 +1,4 @@
-"""MAX beside a baseline of the same area: the PEs it could have, and the section of docs/implementation.md."""
+"""MAX beside a baseline of the same area or power: the PEs it could have, and its section of docs/implementation.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from .cells import LIBRARIES
 from .comparison import NOT_MEASURED, Results, number
 from .reference import table
 
-__all__ = ["COLUMN_BLOCKS", "MEASURED", "EqualArea", "equal_area", "equal_area_section"]
+__all__ = ["COLUMN_BLOCKS", "MEASURED", "EqualArea", "equal_area", "equal_area_section", "equal_power"]
 
 COLUMN_BLOCKS = ("core.compute.array", "core.compute.accumulator", "core.drain.epilogue")
 """Blocks that a PE's logic is counted in: the array, and the blocks at the end of each of its columns."""
@@ -47,6 +47,16 @@ def equal_area(designs: Mapping[str, Mapping], logic: str, multiplier: str | Non
     return EqualArea({name: largest["resources"][name] - base["resources"][name] for name in a_pe}, a_pe, n_pes)
 
 
+def equal_power(designs: Mapping[str, Mapping], n_pes: int) -> EqualArea | None:
+    """The same of watts in a batch with backpropagation, as ``power``; None unless they are known by block."""
+    drawn = {variant: designs[variant].get("power_bp_w", {}).get("blocks") for variant in ("baseline", "max")}
+    if not all(drawn.values()):
+        return None
+    blocks = plain({block: {"power": power} for block, power in drawn["baseline"].items()})
+    a_pe = sum(blocks[block]["power"] for block in COLUMN_BLOCKS) / n_pes
+    return EqualArea({"power": drawn["max"][""] - drawn["baseline"][""]}, {"power": a_pe}, n_pes)
+
+
 MEASURED = {
     "xilinx": ("7 series", "lut", "dsp48"), "ecp5": ("ECP5", "lut", "multiplier"),
     **{name: (library, "cell_area", None) for name, library in LIBRARIES.items()},
@@ -57,7 +67,8 @@ CYCLES = {"paper": "variants_vgg13", "ecp5": "variants_digits"}
 ROWS = (
     "PEs of the baseline", "logic a PE", "multipliers a PE", "logic that MAX adds", "multipliers that MAX adds",
     "more PEs for this logic", "more PEs for this logic and multipliers", "speed-up at best, for this logic",
-    "speed-up at best, for this logic and multipliers", "speed-up of MAX, in measured cycles",
+    "speed-up at best, for this logic and multipliers", "power a PE, mW", "power that MAX adds, mW",
+    "more PEs for this power", "speed-up at best, for this power", "speed-up of MAX, in measured cycles",
     "speed-up of MAX, each at its median clock",
 )  # fmt: skip
 
@@ -107,6 +118,14 @@ def _column(results: Results, name: str) -> tuple[dict[str, str], str]:
             "speed-up at best, for this logic and multipliers": f"{area.speedup(more['logic and multipliers']):,.2f}",
             "speed-up of MAX, each at its median clock": _timed(found, cycles, designs),
         }
+    if powers := equal_power(designs, config.n_pes):
+        more["power"] = powers.more(["power"])
+        cells |= {
+            "power a PE, mW": f"{1e3 * powers.a_pe['power']:.3g}",
+            "power that MAX adds, mW": f"{1e3 * powers.added['power']:+.3g}",
+            "more PEs for this power": number(more["power"]),
+            "speed-up at best, for this power": f"{powers.speedup(more['power']):,.2f}",
+        }
     if not gain:
         return cells, f"{title}, `{config.name}`: MAX's speed-up isn't measured with this preset"
     said = "; ".join(f"for its {what}, {_faster(gain, area.speedup(n))}" for what, n in more.items())
@@ -125,7 +144,8 @@ def equal_area_section(results: Results) -> str:
         sentences.append(sentence)
     text = ""
     if columns:
-        rows = [(row, *(cells.get(row, "") for cells in columns.values())) for row in ROWS]
+        known = [row for row in ROWS if any(row in cells for cells in columns.values())]
+        rows = [(row, *(cells.get(row, "") for cells in columns.values())) for row in known]
         text = (
             f"\n{table(('', *columns), rows)}\n\nWhich is faster, MAX or the larger baseline? {'. '.join(sentences)}.\n"
         )
@@ -147,9 +167,13 @@ MAX adds. Multipliers are counted as if there were only those that MAX adds, tho
 can multiply: the row with them is the kindest to MAX. The larger array's speed-up is at best its ratio of PEs, because
 layers don't always fill it, and it may wait for memory.
 
+Power is counted alike where it is measured by block, which is in standard cells: that of a batch with backpropagation,
+at the preset's clock, of the same blocks for a PE.
+
 MAX's speed-up is measured, by the paper's schedule: VGG13's with `paper`, the digits CNN's with `ecp5`. It is in
 cycles, so it holds in time only at equal clocks, which the paper assumes. The last row has the speed-up at each
 design's own clock, where clocks are measured.
 {text}
 The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
-speed-up of {least:.1f} to {most:.1f} %."""
+speed-up of {least:.1f} to {most:.1f} %. For MAX's power on the FPGA these are
+{100 * paper.EQUAL_POWER_PES:.0f} % more."""

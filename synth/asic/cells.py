@@ -6,11 +6,12 @@ delays and power are those of gates and their pins alone. Clock gates are there 
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from .. import process
 from ..breakdown import tree
@@ -114,20 +115,40 @@ def _count(folder, root, library):
     return Cells(scopes, counts), tuple(memories)
 
 
-def power(mapped: Mapped, activities: Mapping[str, Activity]) -> dict[str, dict[str, float]]:
+def power(mapped: Mapped, activities: Mapping[str, Activity]) -> dict[str, dict[str, Any]]:
     """Watts by phase at the configuration's clock: of cells by kind, of memories by their accesses; and the sum.
 
     ``clock_open`` is the share of cycles in which a flip-flop's clock ticks, ``clock_if_open`` the watts of clocks if
     all gates were open. ``activity_known`` is the share of flip-flops whose activity is known, ``activity_estimated``
-    that of memories' words among them. Raises ToolError.
+    that of memories' words among them. ``blocks`` has the watts of each block with all inside it. Raises ToolError.
     """
     gates = Gates(mapped.folder, mapped.library)
-    found = {}
+    hertz = mapped.design.config.clock_hz
+    found: dict[str, dict[str, Any]] = {}
     for phase, activity in activities.items():
-        parts, share = watts(gates, mapped.design, activity)
-        a_cycle_pj = sum(memory.access_pj * activity.accesses_of(path) for path, memory in mapped.memories)
-        parts["memories"] = a_cycle_pj * 1e-12 * mapped.design.config.clock_hz
-        found[phase] = {**parts, "total": sum(parts.values()), **share}
+        parts, share, of_cells = watts(gates, mapped.design, activity)
+        memories = {
+            path: memory.access_pj * activity.accesses_of(path) * 1e-12 * hertz for path, memory in mapped.memories
+        }
+        parts["memories"] = sum(memories.values())
+        owned: dict[str, float] = defaultdict(float)
+        for kind, each in of_cells.items():
+            for name, drawn in zip(gates.names[kind], each.tolist(), strict=True):
+                owned[mapped.cells.scopes.block(name)] += drawn
+        for path, drawn in memories.items():
+            owned[path.rpartition(".")[0]] += drawn
+        found[phase] = {**parts, "total": sum(parts.values()), **share, "blocks": _with_those_inside(owned)}
+    return found
+
+
+def _with_those_inside(owned):
+    """Sums by block, each with those of the blocks inside it; "" is the whole design."""
+    found: dict[str, float] = {"": 0.0}
+    for block, value in owned.items():
+        parts = block.split(".") if block else []
+        for level in range(len(parts) + 1):
+            path = ".".join(parts[:level])
+            found[path] = found.get(path, 0.0) + value
     return found
 
 

@@ -22,7 +22,7 @@ _CONSTANTS = {"0": 0, "1": 1, "x": 0, "z": 0}  # Yosys numbers nets from 2
 
 
 class Gates:
-    """A JSON netlist as arrays: for each type of cell and each pin, the nets of all such cells.
+    """A JSON netlist as arrays: for each type of cell and each pin, the nets of all such cells; ``names`` are theirs.
 
     Nets are numbers; 0 and 1 are constants. Cells that the library lacks are memories, and the nets that they drive are
     inputs here. Flip-flops drive the nets ``stored``, gates drive ``logic``, and only ports and memories drive
@@ -35,8 +35,10 @@ class Gates:
         self.library, self.netnames = library, module["netnames"]
         self.clock: int = module["ports"]["clk"]["bits"][0]
         rows: dict[str, list[list[int]]] = {}
-        for cell in module["cells"].values():
+        self.names: dict[str, list[str]] = {}
+        for name, cell in module["cells"].items():
             if cell["type"] in library.pins:
+                self.names.setdefault(cell["type"], []).append(name)
                 bits = (cell["connections"].get(pin, ["x"])[0] for pin in library.pins[cell["type"]])
                 rows.setdefault(cell["type"], []).append([_CONSTANTS.get(bit, bit) for bit in bits])
         self.nets = {kind: dict(zip(library.pins[kind], np.array(of).T, strict=True)) for kind, of in rows.items()}

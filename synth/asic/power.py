@@ -5,7 +5,7 @@ aren't counted. A clock after a gate toggles in the cycles for which the gate is
 """
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .truth_tables import inputs_of, truth
 if TYPE_CHECKING:
     from .activity import Activity
 
-__all__ = ["propagate", "watts"]
+__all__ = ["Watts", "propagate", "watts"]
 
 KNOWN = 0.95
 """Share of the flip-flops whose activity must be known."""
@@ -66,20 +66,23 @@ def propagate(gates: Gates, known: dict[int, float], default: float) -> np.ndarr
 
 
 def _joules(gates, toggles):
-    """Joules a cycle: of the clock's net and pins, and of all others."""
-    volts, slews = gates.library.volts, gates.slews
-    charged = 0.5 * volts**2 * gates.farads * toggles
-    clock, data = charged[gates.clock_nets].sum(), charged[~gates.clock_nets].sum()
+    """Joules a cycle by type, of each of its cells and of the loads at its pins: for clocks, and for all else."""
+    found = {}
     for kind, pins in gates.nets.items():
+        clock, data = np.zeros((2, len(gates.names[kind])))
         for name, nets in pins.items():
-            for by, table in gates.library.pins[kind][name].energies:
+            pin = gates.library.pins[kind][name]
+            spent = 0.5 * gates.library.volts**2 * pin.farads * toggles[nets]
+            for by, table in pin.energies:
                 loads = gates.farads[nets]
                 if gates.is_gate(kind):  # which drives a tree of buffers, not all of its flip-flops
                     loads = np.minimum(loads, table.loads[-1])
-                spent = table.at(loads, slews[pins[by or name]]) * toggles[nets]
-                clock += spent[gates.clock_nets[nets]].sum()
-                data += spent[~gates.clock_nets[nets]].sum()
-    return float(clock), float(data)
+                spent += table.at(loads, gates.slews[pins[by or name]]) * toggles[nets]
+            ticks = gates.clock_nets[nets]
+            clock += np.where(ticks, spent, 0.0)
+            data += np.where(ticks, 0.0, spent)
+        found[kind] = clock, data
+    return found
 
 
 def _ticking(gates, shares):
@@ -93,12 +96,21 @@ def _ticking(gates, shares):
     return float(np.mean(found)) if found else 1.0
 
 
-def watts(gates: Gates, design: Design, activity: "Activity") -> tuple[dict[str, float], dict[str, float]]:
-    """Power of a design's cells (clock, data, leakage), and shares of flip-flops whose activity is known or estimated.
+class Watts(NamedTuple):
+    """Power of a design's cells: ``parts`` (clock, data, leakage), ``of_cells`` by type, and ``shares``.
 
-    ``clock_open`` is the share of cycles in which a flip-flop's clock ticks, the mean of all; ``clock_if_open``
-    is the watts of clocks if all gates were open. Raises ToolError if too little is known.
+    Among the shares are those of flip-flops whose activity is known or estimated. ``clock_open`` is the share of cycles
+    in which a flip-flop's clock ticks, the mean of all. ``clock_if_open`` is the watts of clocks if all gates were
+    open.
     """
+
+    parts: dict[str, float]
+    shares: dict[str, float]
+    of_cells: dict[str, np.ndarray]
+
+
+def watts(gates: Gates, design: Design, activity: "Activity") -> Watts:
+    """Power of a design's cells with the activity of a batch; raises ToolError if too little is known."""
     known, estimated = gates.rates(activity, design.scope(False))
     share = {
         "activity_known": len(gates.stored & known.keys()) / len(gates.stored),
@@ -109,9 +121,12 @@ def watts(gates: Gates, design: Design, activity: "Activity") -> tuple[dict[str,
     shares = open_shares(gates, activity, gates.aliases(design.scope(False)))
     share["clock_open"] = _ticking(gates, shares)
     toggles = propagate(gates, known | {net: 2 * ticks for net, ticks in shares.items()}, activity.default)
-    clock, data = _joules(gates, toggles)
     hertz = design.config.clock_hz
+    joules = _joules(gates, toggles)
+    clock, data = (sum(float(of[part].sum()) for of in joules.values()) * hertz for part in (0, 1))
+    leaking = {kind: gates.library.leakage[kind] for kind in joules}
+    of_cells = {kind: (ticks + moves) * hertz + leaking[kind] for kind, (ticks, moves) in joules.items()}
     toggles[gates.clock_nets] = 2.0
-    share["clock_if_open"] = _joules(gates, toggles)[0] * hertz
-    leakage = sum(gates.library.leakage[kind] * len(next(iter(pins.values()))) for kind, pins in gates.nets.items())
-    return {"clock": clock * hertz, "data": data * hertz, "leakage": leakage}, share
+    share["clock_if_open"] = sum(float(ticks.sum()) for ticks, _ in _joules(gates, toggles).values()) * hertz
+    leakage = sum(leaking[kind] * len(of) for kind, of in of_cells.items())
+    return Watts({"clock": clock, "data": data, "leakage": leakage}, share, of_cells)

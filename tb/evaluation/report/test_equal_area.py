@@ -58,9 +58,14 @@ def test_standard_cells_are_exchanged_too(tmp_path):
         }
         for variant, cells in (("baseline", 9000), ("max", 9999))
     ]
+    for each, total in zip(designs, (0.04, 0.0519), strict=True):
+        inside = {"core.compute.array": 0.012, "core.compute.accumulator": 0.003, "core.drain.epilogue": 0.001}
+        each["power_bp_w"] = {"total": total, "blocks": {"": total, **inside}}
     write(tmp_path, "asic", {}, {"designs": designs})
     found = rows(implementation.implementation(AA, tmp_path))
     assert_once(found, (
+        "| power a PE, mW | 1 |", "| power that MAX adds, mW | +11.9 |", "| more PEs for this power | 11 |",
+        "| speed-up at best, for this power | 1.69 |",
         "| logic a PE | 250.0 |", "| logic that MAX adds | +999 |", "| more PEs for this logic | 3 |",
         "| speed-up at best, for this logic | 1.19 |",
     ))  # fmt: skip

@@ -143,6 +143,10 @@ def test_what_sta_is_given_and_says_and_what_memories_take(cache, library, monke
     assert watts["data"] > 0 and watts["leakage"] == 0 and watts["memories"] == pytest.approx(memories)
     assert watts["total"] == pytest.approx(sum(watts[part] for part in ("clock", "data", "leakage", "memories")))
     assert watts["activity_known"] == pytest.approx(6 / ff) and watts["activity_estimated"] == 0
+    blocks = watts["blocks"]
+    assert blocks[""] == pytest.approx(watts["total"]) and blocks["reader"] > 0
+    assert blocks["banks.bank1"] >= memories > blocks["banks.bank2"]
+    assert blocks["banks"] == pytest.approx(sum(blocks[f"banks.bank{n}"] for n in range(4)), rel=0.2)
 
 
 def test_activities_are_found_by_any_name_that_is_alike():

@@ -171,7 +171,7 @@ def test_a_closed_gate_saves_power(library, tmp_path):
         watts(gates, DESIGN, Activity(toggles | {"block_clk": [2 * share]}, {}, 0.0, {}, {"s": [share / 2]}))
         for share in (1.0, 0.0)
     ]
-    (opened, shares), (closed, none) = found
+    (opened, shares, _), (closed, none, _) = found
     # A clock pin of a flip-flop takes 0.03 pF, 1 pJ and 6 pJ, one of a gate 0.01 pF.
     each, of_gate = 0.03 + 7, 0.01
     assert opened["clock"] == pytest.approx((each + of_gate + each + of_gate + each / 2) * 1e-12 * HERTZ)

@@ -67,7 +67,7 @@ def test_a_netlist_worked_out_by_hand(library, tmp_path):
     )  # fmt: skip
     gates = Gates(netlist(tmp_path, {"d": [3], "q": [4, 7]}, *cells), library)
     assert gates.inputs == {3} and gates.stored == {4, 7} and gates.logic == {5, 6}
-    found, share = watts(gates, DESIGN, Activity({"d": [0.5], "q": [0.25, 0.125]}, {}, 9.0))
+    found, share, of_cells = watts(gates, DESIGN, Activity({"d": [0.5], "q": [0.25, 0.125]}, {}, 9.0))
     assert DESIGN.config.clock_hz == HERTZ and share == {
         "activity_known": 1, "activity_estimated": 0, "clock_open": 1, "clock_if_open": found["clock"],
     }  # fmt: skip
@@ -81,7 +81,10 @@ def test_a_netlist_worked_out_by_hand(library, tmp_path):
     flip_flops = 3 * 0.5 + (3 + 1.5 * slews[2]) * 0.25 + (8 + 0.01) * 0.25 + 8 * 0.125
     assert found["data"] == pytest.approx((nets + inverter + nand + flip_flops) * 1e-12 * HERTZ)
     assert found["leakage"] == pytest.approx(2 * 2.5e-9 + 2 * 2e-9)
-    quiet, _ = watts(gates, DESIGN, Activity({"d": [0.0], "q": [0.0, 0.0]}, {}, 9.0))
+    # The inverter's own: its energy, and its input's load.
+    assert of_cells["INV"] == pytest.approx([(inverter + 0.5 * 0.01 * 0.25) * 1e-12 * HERTZ + 2e-9])
+    assert sum(each.sum() for each in of_cells.values()) == pytest.approx(sum(found.values()))
+    quiet, _, _ = watts(gates, DESIGN, Activity({"d": [0.0], "q": [0.0, 0.0]}, {}, 9.0))
     assert quiet == {**found, "data": 0}
 
 
@@ -111,7 +114,7 @@ def test_names_that_count(library, tmp_path):
     gates = Gates(netlist(tmp_path, names, *cells), library)
     activity = Activity({"a$7": [1.5, 0], "b$2": [0.3], "unused": [1]}, {}, 0.0, {"w": [0.2]})
     assert gates.rates(activity, "accelerator") == ({3: 1.0, 4: 0.2}, {4})
-    _, share = watts(gates, DESIGN, activity)
+    _, share, _ = watts(gates, DESIGN, activity)
     assert share["activity_known"] == 1 and share["activity_estimated"] == 0.5
     gates = Gates(netlist(tmp_path, {**names, "b": [5]}, *cells), library)
     assert gates.rates(Activity({"b": [0.3]}, {}, 0.0), "accelerator") == ({5: 0.3}, set())
