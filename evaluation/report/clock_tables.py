@@ -9,6 +9,8 @@ __all__ = ["LEGEND", "clock", "targets"]
 
 NOT_RECORDED = "not recorded"
 ARRAY = "core.compute.array"
+GMACS = 0.22
+"""Products a second, in billions, that a thousand LUTs should allow for."""
 BLOCKS = 6
 """Number of blocks that are shown of those with late data."""
 LEGEND = f"""A seed without a route counts as 0 in the median, and as one whose critical path isn't in the array. `top`
@@ -19,19 +21,22 @@ the most late inputs are shown."""
 """The meaning of the tables."""
 
 
-def targets(designs: Mapping[str, Mapping], target_mhz: float) -> str:
-    """Targets and results: the median clock, and critical paths within the array."""
+def targets(designs: Mapping[str, Mapping], target_mhz: float, n_pes: int) -> str:
+    """Targets and results: the median clock, critical paths within the array, and MACs at most for the logic taken."""
     rows = []
     for variant, design in designs.items():
         paths = design["critical_paths"].values()
         inside = sum(bool(path) and all(_name(step["block"]).startswith(ARRAY) for step in path) for path in paths)
         tried = len(paths) + len(design.get("unrouted", ()))
         median = design["fmax_median_mhz"]
+        macs = n_pes * median / design["resources"]["lut"]
         rows.append((
             variant, f"{'yes' if median >= target_mhz else 'no'}: {median:,.1f}",
             f"{'yes' if inside == tried else 'no'}: with {inside} of {tried} seeds",
+            f"{'yes' if macs >= GMACS else 'no'}: {macs:.3f}",
         ))  # fmt: skip
-    return table(("reached?", f"a median of {target_mhz:,g} MHz", "the critical path lies in the array"), rows)
+    head = "reached?", f"a median of {target_mhz:,g} MHz", "the critical path lies in the array"
+    return table((*head, f"{GMACS:g} GMAC/s a thousand LUTs, with all PEs busy"), rows)
 
 
 def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:

@@ -155,8 +155,9 @@ def _ecp5(results):
         ]
     placed = {variant: design for variant, design in designs.items() if "fmax_mhz" in design}
     if placed:
-        target_mhz = results.read("ecp5")["provenance"]["clock_hz"] / 1e6
-        parts += [LEGEND, targets(placed, target_mhz), clock(placed, target_mhz)]
+        origin = results.read("ecp5")["provenance"]
+        target_mhz, n_pes = origin["clock_hz"] / 1e6, preset(origin["config"]).n_pes
+        parts += [LEGEND, targets(placed, target_mhz, n_pes), clock(placed, target_mhz)]
     return "\n\n".join(parts) + _larger(results)
 
 
