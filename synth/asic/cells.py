@@ -24,7 +24,7 @@ from .activity import Activity
 from .gates import Gates
 from .liberty import LIBERTY, PROCESSES, Library
 from .power import watts
-from .sram import DEEP, Memory
+from .sram import LEAST, Memory
 from .sta import analyse
 
 __all__ = ["LIBERTY", "PROCESSES", "Library", "Mapped", "figures", "map_to_cells", "power"]
@@ -35,7 +35,7 @@ read_liberty -lib cells.lib
 {{module}}
 hierarchy -top {TOP}
 synth -top {TOP} -run begin:fine
-select -set deep t:$mem_v2 r:SIZE>{DEEP} %i r:WR_PORTS>0 %i
+select -set deep t:$mem_v2 r:SIZE>={LEAST} %i r:WR_PORTS>0 %i
 chtype -set {MACRO} @deep
 select -clear
 synth -run fine:check

@@ -61,18 +61,39 @@ def test_a_liberty_file_without_flip_flops(tmp_path):
         Library(tmp_path / "no.lib")
 
 
+MACROS = {
+    (64, 22): (39383.9, None), (64, 32): (52620.88, (20.3627, 26.4624)), (256, 8): (38147.5, (8.2850, 10.9594)),
+    (256, 16): (57520.6, None), (256, 32): (96266.6, (26.0060, 33.4496)), (512, 8): (57397.3, None),
+    (512, 16): (88481.6, None), (512, 32): (150650.1, None), (1024, 16): (155153.8, (26.4863, 32.9180)),
+    (1024, 32): (264167.3, (48.2666, 58.9183)),
+}  # fmt: skip
+"""SG13G2's macros with two ports: square micrometres, and picojoules of a read and of a write where read off."""
+
+
+@pytest.mark.parametrize(("words", "width"), MACROS)
+def test_memories_are_as_large_as_sg13g2s_macros(words, width):
+    area, energies = MACROS[words, width]
+    memory = Memory(words, width, nm=130, volts=1.2)
+    assert memory.area_um2 == pytest.approx(area, rel=0.08 if width < 32 else 0.03)
+    if energies:
+        assert memory.access_pj == pytest.approx(sum(energies) / 2, rel=0.03)
+
+
 def test_memories():
-    reference = Memory(1024, 64, nm=45, volts=0.9)
-    assert reference.access_pj == pytest.approx(10)  # for 64 bits of 8 KiB
-    assert replace(reference, words=4096).access_pj == pytest.approx(20)  # of 32 KiB
-    assert 2 * replace(reference, width=32).access_pj == pytest.approx(10)  # two halves side by side
-    assert Memory(1024, 64).access_pj == pytest.approx(16 * 10)  # 4 times the size, twice the voltage
-    assert Memory(1024, 16).area_um2 == pytest.approx(1024 * 16 * 146 * 0.18**2 * 4)
-    cell = {"SIZE": "00100", "WIDTH": "1010", "RD_PORTS": "01", "WR_PORTS": "01"}
+    one = Memory(1024, 32, nm=130, volts=1.2)
+    assert replace(one, words=4096).area_um2 == 4 * one.area_um2
+    assert replace(one, words=4096).access_pj == one.access_pj  # one of four is accessed
+    assert replace(one, width=64).area_um2 == 2 * one.area_um2 and replace(one, width=64).access_pj == 2 * one.access_pj
+    assert replace(one, width=48).area_um2 == 2 * replace(one, width=24).area_um2
+    assert replace(one, nm=260).area_um2 == 4 * one.area_um2
+    assert replace(one, nm=260, volts=2.4).access_pj == pytest.approx(8 * one.access_pj)
+    cell = {"SIZE": "00100", "WIDTH": "1010", "RD_PORTS": "01", "WR_PORTS": "01", "RD_CLK_ENABLE": "1"}
     assert Memory.of(cell, 90, 1.2) == Memory(4, 10, 90, 1.2)
     with pytest.raises(ToolError, match=r"^a memory of 4 words of 10 bits has 2 read and 1 write ports: "):
         Memory.of(cell | {"RD_PORTS": "10"}, 90, 1.2)
-    unknown = replace(reference, nm=None)
+    with pytest.raises(ToolError, match=r"^a memory of 4 words of 10 bits is read without a clock"):
+        Memory.of(cell | {"RD_CLK_ENABLE": "0"}, 90, 1.2)
+    unknown = replace(one, nm=None)
     assert unknown.access_pj == unknown.area_um2 == 0
 
 
