@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ...algorithm import paper_numbers as paper
 from ...spec.presets import preset
-from .comparison import Results, compared
+from .comparison import NOT_MEASURED, Results, compared
 from .reference import table
 
 __all__ = ["LIBRARIES", "cells_section"]
@@ -16,6 +16,11 @@ PROCESSES = {
     "asic_sg13g2": "130 nm, 1.2 V, with clock gates",
     "asic_sky130": "130 nm, 1.8 V, with clock gates",
 }
+
+
+MOST_ADDED = {"low": 4.0, "efficient": 6.0, "max": 12.0}
+"""Percent of the baseline's cells that a design should add at most, where there are enough PEs to compare it with."""
+FEWEST_PES = 64
 
 
 def _powers(designs: Mapping[str, Mapping], phase: str) -> dict[str, float]:
@@ -60,6 +65,22 @@ def _parts_of_power(designs: Mapping[str, Mapping]) -> str:
     return f"\n\n{table(head, rows)}"
 
 
+def _targets(designs: Mapping[str, Mapping]) -> str:
+    """What designs add against what they should add at most, and whether predicting takes less power."""
+    rows = []
+    for variant, most in MOST_ADDED.items():
+        if variant not in designs:
+            continue
+        base, cells = (designs[name]["resources"]["cell_area"] for name in ("baseline", variant))
+        added = 100 * (cells - base) / base
+        bp, gp = (_powers(designs, phase).get(variant) for phase in ("bp", "gp"))
+        less = f"{('no', 'yes')[gp < bp]}: {100 * (gp / bp - 1):+.1f} %" if bp and gp else NOT_MEASURED
+        rows.append((variant, f"{('no', 'yes')[added <= most]}: {added:+.1f}", less))
+    limits = ", ".join(f"{most:g}" for most in MOST_ADDED.values())
+    head = "reached?", f"at most {limits} % more area of cells", "less power in GP than in BP"
+    return f"\n\n{table(head, rows)}" if rows else ""
+
+
 def _percent(share: float | None) -> str:
     return "not counted" if share is None else f"{100 * share:.1f}"
 
@@ -67,9 +88,11 @@ def _percent(share: float | None) -> str:
 def _library(results: Results, name: str) -> str:
     """A library's part of the section."""
     measured = results.read(name)
-    pes = f" Our designs have {preset(measured['provenance']['config']).n_pes} PEs." if measured else ""
-    said = f"{PROCESSES[name]}.{pes}"
-    shown = f"{_of_table_5(results, name)}{_parts_of_power(results.designs(name))}"
+    n_pes = preset(measured["provenance"]["config"]).n_pes if measured else 0
+    said = f"{PROCESSES[name]}.{f' Our designs have {n_pes} PEs.' if n_pes else ''}"
+    designs = results.designs(name)
+    reached = _targets(designs) if n_pes >= FEWEST_PES else ""
+    shown = f"{_of_table_5(results, name)}{reached}{_parts_of_power(designs)}"
     return f"### {LIBRARIES[name]}\n\n{results.origins(name)}\n\n{said}\n\n{shown}"
 
 

@@ -172,6 +172,27 @@ def test_another_library_of_cells_has_a_part_of_its_own(tmp_path):
         "| more PEs for this logic | 17 |",
     ))  # fmt: skip
     assert "### SKY130HD" not in text and "asic_sky130" not in text and "asic: not measured yet" in text
+    assert "reached?" not in part  # its 16 PEs are too few
+
+
+def test_additions_to_64_pes_have_a_target(tmp_path):
+    """12 % for MAX, 4 % for LOW; and GP takes less power than BP or not, where it is measured."""
+
+    def mapped(variant, cells, **watts):
+        power = {f"power_{phase}_w": {"total": total} for phase, total in watts.items()}
+        return {
+            "variant": variant, "resources": {"cell_area": cells, "memory_area": 0}, "area": cells, **power,
+            "blocks": {block: {"cell_area": 100} for block in COLUMN_BLOCKS}, "fmax_best_mhz": 99.5,
+        }  # fmt: skip
+
+    designs = [mapped("baseline", 10_000, bp=0.04), mapped("low", 10_401, bp=0.05, gp=0.051),
+               mapped("efficient", 10_600), mapped("max", 11_200, bp=0.05, gp=0.04)]  # fmt: skip
+    write(tmp_path, "asic_sg13g2", {}, {"designs": designs}, config="xc7a100t")
+    assert_once(rows(implementation.implementation(AA, tmp_path, flows={"asic_sg13g2": "other"})), (
+        "| reached? | at most 4, 6, 12 % more area of cells | less power in GP than in BP |",
+        "| low | no: +4.0 | no: +2.0 % |", "| efficient | yes: +6.0 | not measured |",
+        "| max | yes: +12.0 | yes: -20.0 % |",
+    ))  # fmt: skip
 
 
 def test_where_figures_come_from(measured):
