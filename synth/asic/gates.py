@@ -50,6 +50,12 @@ class Gates:
         self.farads[:2] = 0.0
         self.clocks = self._clocks()
         self.clock_nets = np.isin(np.arange(self.count), [self.clock, *self.clocks])
+        self.outputs = [  # of each flip-flop that has two: one is the other's opposite
+            outputs for kind, pins in self.nets.items()
+            if len(of := [nets for pin, nets in pins.items() if library.pins[kind][pin].output]) > 1
+            and kind in library.flip_flops
+            for outputs in np.stack(of, axis=1).tolist()
+        ]  # fmt: skip
         self.stored = {net for pin, nets in found if pin.output and pin.function is None for net in nets.tolist()}
         self.stored -= self.clocks.keys()
         self.logic = {net for pin, nets in found if pin.function is not None for net in nets.tolist()}
@@ -132,6 +138,7 @@ class Gates:
     def rates(self, activity: "Activity", root: str) -> tuple[dict[int, float], set[int]]:
         """Toggles a cycle of the nets named below ``root``, by the first of their names that is known; and estimates.
 
+        Both outputs of a flip-flop toggle alike, though often one alone has a name.
         The second result is the nets whose rates are estimates.
         """
         found: dict[int, float] = {}
@@ -144,4 +151,8 @@ class Gates:
                 rates = [rate for alias in names if (rate := activity.word_rate(*alias)) is not None][:1]
                 estimated.update([bit] * len(rates))
             found.update((bit, min(rate, 1.0)) for rate in rates)
+        for outputs in self.outputs:
+            if of := [net for net in outputs if net in found]:
+                found.update((net, found[of[0]]) for net in outputs if net not in found)
+                estimated.update(outputs if of[0] in estimated else ())
         return found, estimated

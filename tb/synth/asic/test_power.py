@@ -120,6 +120,18 @@ def test_names_that_count(library, tmp_path):
     assert gates.rates(Activity({"b": [0.3]}, {}, 0.0), "accelerator") == ({5: 0.3}, set())
 
 
+def test_both_outputs_of_a_flip_flop_toggle_alike(tmp_path):
+    """The one without a name as the one with: as known, or as estimated; without either, neither is known."""
+    path = tmp_path / "two.lib"
+    second = 'pin (QN) { direction : output; function : "IQN"; } } }'
+    path.write_text(HEAD + gate("BUF", "A", "A", 10) + FLIP_FLOP.rstrip().removesuffix("}") + second)
+    cells = cell("FF", C=2, D=3, Q=4, QN=5), cell("FF", C=2, D=3, Q=6, QN=7), cell("FF", C=2, D=3, Q=8, QN=9)
+    gates = Gates(netlist(tmp_path, {"a": [4], "w[1]": [7]}, *cells), Library(path))
+    found, estimated = gates.rates(Activity({"a": [0.25]}, {}, 0.0, {"w": [0.5]}), "accelerator")
+    assert gates.stored == {4, 5, 6, 7, 8, 9}
+    assert found == {4: 0.25, 5: 0.25, 6: 0.5, 7: 0.5} and estimated == {6, 7}
+
+
 def test_a_loop_of_gates_is_an_error(library, tmp_path, monkeypatch):
     monkeypatch.setattr(gates_module, "DEEPEST", 3)
     cells = [cell("FF", C=2, D=6, Q=3)] + [cell("INV", A=bit, Y=bit + 1) for bit in (3, 4, 5)]
