@@ -9,8 +9,6 @@ __all__ = ["LEGEND", "clock", "targets"]
 
 NOT_RECORDED = "not recorded"
 ARRAY = "core.compute.array"
-GMACS = 0.22
-"""Products a second, in billions, that a thousand LUTs should allow for."""
 BLOCKS = 6
 """Number of blocks that are shown of those with late data."""
 LEGEND = f"""A seed without a route counts as 0 in the median, and as one whose critical path isn't in the array. `top`
@@ -33,10 +31,10 @@ def targets(designs: Mapping[str, Mapping], target_mhz: float, n_pes: int) -> st
         rows.append((
             variant, f"{'yes' if median >= target_mhz else 'no'}: {median:,.1f}",
             f"{'yes' if inside == tried else 'no'}: with {inside} of {tried} seeds",
-            f"{'yes' if macs >= GMACS else 'no'}: {macs:.3f}",
+            f"{macs:.3f}",
         ))  # fmt: skip
     head = "reached?", f"a median of {target_mhz:,g} MHz", "the critical path lies in the array"
-    return table((*head, f"{GMACS:g} GMAC/s a thousand LUTs, with all PEs busy"), rows)
+    return table((*head, "GMAC/s a thousand LUTs, with the main array's PEs busy"), rows)
 
 
 def clock(designs: Mapping[str, Mapping], target_mhz: float) -> str:

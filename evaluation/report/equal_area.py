@@ -48,7 +48,7 @@ def equal_area(designs: Mapping[str, Mapping], logic: str, multiplier: str | Non
 
 
 def equal_power(designs: Mapping[str, Mapping], n_pes: int) -> EqualArea | None:
-    """The same of watts in a batch with backpropagation, as ``power``; None unless they are known by block."""
+    """Watts that MAX adds and that a PE takes in a batch with backpropagation; None unless they are known by block."""
     drawn = {variant: designs[variant].get("power_bp_w", {}).get("blocks") for variant in ("baseline", "max")}
     if not all(drawn.values()):
         return None
@@ -167,13 +167,14 @@ MAX adds. Multipliers are counted as if there were only those that MAX adds, tho
 can multiply: the row with them is the kindest to MAX. The larger array's speed-up is at best its ratio of PEs, because
 layers don't always fill it, and it may wait for memory.
 
-Power is counted alike where it is measured by block, which is in standard cells: that of a batch with backpropagation,
-at the preset's clock, of the same blocks for a PE.
+In standard cells power is measured by block too, in a batch with backpropagation at the preset's clock. A PE's is that
+of the same blocks. Unlike area it includes flip-flops and memories, on both sides. In a batch with predicted gradients
+MAX's power is another one.
 
 MAX's speed-up is measured, by the paper's schedule: VGG13's with `paper`, the digits CNN's with `ecp5`. It is in
 cycles, so it holds in time only at equal clocks, which the paper assumes. The last row has the speed-up at each
 design's own clock, where clocks are measured.
 {text}
 The paper gives its baseline {100 * paper.EQUAL_AREA_PES:.0f} % more PEs for MAX's area in standard cells, and a mean
-speed-up of {least:.1f} to {most:.1f} %. For MAX's power on the FPGA these are
-{100 * paper.EQUAL_POWER_PES:.0f} % more."""
+speed-up of {least:.1f} to {most:.1f} %. For MAX's power on the FPGA it gives its baseline
+{100 * paper.EQUAL_POWER_PES:.0f} % more PEs; our power is that of standard cells."""

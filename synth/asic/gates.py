@@ -22,12 +22,12 @@ _CONSTANTS = {"0": 0, "1": 1, "x": 0, "z": 0}  # Yosys numbers nets from 2
 
 
 class Gates:
-    """A JSON netlist as arrays: for each type of cell and each pin, the nets of all such cells; ``names`` are theirs.
+    """A JSON netlist as arrays: for each type of cell and each pin, the nets of all such cells.
 
-    Nets are numbers; 0 and 1 are constants. Cells that the library lacks are memories, and the nets that they drive are
-    inputs here. Flip-flops drive the nets ``stored``, gates drive ``logic``, and only ports and memories drive
-    ``inputs``. ``clocks`` has the net of each gated clock, and the clock that its gate hangs on; a gate comes after the
-    one that it hangs on.
+    ``names`` has the cells' names by type. Nets are numbers; 0 and 1 are constants. Cells that the library lacks are
+    memories, and the nets that they drive are inputs here. Flip-flops drive the nets ``stored``, gates drive ``logic``,
+    and only ports and memories drive ``inputs``. ``clocks`` has the net of each gated clock, and the clock that its
+    gate hangs on; a gate comes after the one that it hangs on.
     """
 
     def __init__(self, folder: Path, library: "Library"):
@@ -51,13 +51,13 @@ class Gates:
         self.clocks = self._clocks()
         self.clock_nets = np.isin(np.arange(self.count), [self.clock, *self.clocks])
         self.outputs = [  # of each flip-flop that has two: one is the other's opposite
-            outputs for kind, pins in self.nets.items()
+            [net for net in outputs if net > 1] for kind, pins in self.nets.items()
             if len(of := [nets for pin, nets in pins.items() if library.pins[kind][pin].output]) > 1
             and kind in library.flip_flops
             for outputs in np.stack(of, axis=1).tolist()
         ]  # fmt: skip
         self.stored = {net for pin, nets in found if pin.output and pin.function is None for net in nets.tolist()}
-        self.stored -= self.clocks.keys()
+        self.stored -= {0, 1, *self.clocks}
         self.logic = {net for pin, nets in found if pin.function is not None for net in nets.tolist()}
         self.inputs = {*np.flatnonzero(self.farads).tolist()} - self.stored - self.logic
         self.inputs -= {self.clock, *self.clocks}

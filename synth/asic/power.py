@@ -66,7 +66,7 @@ def propagate(gates: Gates, known: dict[int, float], default: float) -> np.ndarr
 
 
 def _joules(gates, toggles):
-    """Joules a cycle by type, of each of its cells and of the loads at its pins: for clocks, and for all else."""
+    """Joules a cycle of each cell and of the loads at its pins, by type: for clocks, and for all else."""
     found = {}
     for kind, pins in gates.nets.items():
         clock, data = np.zeros((2, len(gates.names[kind])))

@@ -23,6 +23,7 @@ def run(tmp_path, monkeypatch):
     def flow(target, designs, options, _report, earlier):
         variants = [design.config.variant for design in designs]
         calls.append((target, variants, list(options.seeds), sorted(design["variant"] for design in earlier.values())))
+        call.part = options.part
         return [
             {"design": design.name, "variant": variant, "resources": {"lut": len(calls)}, "folder": "x", "placed": {}}
             | synthesis.flow.chosen(target)
@@ -91,7 +92,8 @@ def test_a_part_has_a_flow_of_its_own(run, tmp_path):
     line = parser(COMMAND, None, "x.json").parse_args(["--output", str(tmp_path / "y.json"), "--variants=low"])
     bench(COMMAND, line, "ecp5", "tiny", NAMES, part="um5g-85k")
     found = json.loads((tmp_path / "y.json").read_text())["provenance"]
-    assert (found["part"], found["speed"]) == ("LFE5UM5G-85F", "8")
+    assert (found["part"], found["speed"]) == ("LFE5UM5G-85F", "8") and run.part == "um5g-85k"
+    assert found["flow"] != synthesis.flow.chosen("ecp5")["flow"]
 
 
 def test_what_goes_wrong_is_said_in_a_line(run, capsys):

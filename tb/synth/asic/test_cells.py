@@ -63,18 +63,18 @@ def test_a_liberty_file_without_flip_flops(tmp_path):
 
 MACROS = {
     (64, 22): (39383.9, None), (64, 32): (52620.88, (20.3627, 26.4624)), (256, 8): (38147.5, (8.2850, 10.9594)),
-    (256, 16): (57520.6, None), (256, 32): (96266.6, (26.0060, 33.4496)), (512, 8): (57397.3, None),
-    (512, 16): (88481.6, None), (512, 32): (150650.1, None), (1024, 16): (155153.8, (26.4863, 32.9180)),
+    (256, 16): (57520.6, None), (256, 32): (96266.6, (26.0060, 33.4496)), (512, 8): (57397.3, (11.345, 14.042)),
+    (512, 16): (88481.6, (19.566, 23.467)), (512, 32): (150650.1, None), (1024, 16): (155153.8, (26.4863, 32.9180)),
     (1024, 32): (264167.3, (48.2666, 58.9183)),
 }  # fmt: skip
-"""SG13G2's macros with two ports: square micrometres, and picojoules of a read and of a write where read off."""
+"""SG13G2's macros with two ports: square micrometres, and picojoules of a read and of a write, as far as known."""
 
 
 @pytest.mark.parametrize(("words", "width"), MACROS)
 def test_memories_are_as_large_as_sg13g2s_macros(words, width):
     area, energies = MACROS[words, width]
     memory = Memory(words, width, nm=130, volts=1.2)
-    assert memory.area_um2 == pytest.approx(area, rel=0.08 if width < 32 else 0.03)
+    assert memory.area_um2 == pytest.approx(area, rel=0.04)
     if energies:
         assert memory.access_pj == pytest.approx(sum(energies) / 2, rel=0.03)
 
@@ -110,6 +110,13 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def library(cache):
     return Library(cells(cache / "small.lib"))
+
+
+def test_blocks_have_what_is_inside_them():
+    owned = {"a.b": 1.0, "a.c": 2.0, "a": 4.0, "": 8.0, "d.e.f": 16.0}
+    assert asic._with_those_inside(owned) == {
+        "": 31.0, "a": 7.0, "a.b": 1.0, "a.c": 2.0, "d": 16.0, "d.e": 16.0, "d.e.f": 16.0,
+    }  # fmt: skip
 
 
 def test_a_scratchpad_has_its_memories_apart(cache, library):

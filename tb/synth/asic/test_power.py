@@ -130,6 +130,9 @@ def test_both_outputs_of_a_flip_flop_toggle_alike(tmp_path):
     found, estimated = gates.rates(Activity({"a": [0.25]}, {}, 0.0, {"w": [0.5]}), "accelerator")
     assert gates.stored == {4, 5, 6, 7, 8, 9}
     assert found == {4: 0.25, 5: 0.25, 6: 0.5, 7: 0.5} and estimated == {6, 7}
+    one = Gates(netlist(tmp_path, {"a": [4]}, cell("FF", C=2, D=3, Q=4), cell("FF", C=2, D=3, Q=6)), Library(path))
+    known, _ = one.rates(Activity({"a": [0.25]}, {}, 0.0), "accelerator")
+    assert one.stored == {4, 6} and known == {4: 0.25}  # outputs that aren't connected are no net
 
 
 def test_a_loop_of_gates_is_an_error(library, tmp_path, monkeypatch):
