@@ -24,18 +24,20 @@ from .equal_area import equal_area_section
 from .reference import table
 from .synthesis_plot import drawn
 
-__all__ = ["FLOWS", "PATH", "SOURCES", "flows_named", "implementation", "main"]
+__all__ = ["FLOWS", "PATH", "SHOWN", "SOURCES", "flows_named", "implementation", "main"]
 
 MODULE = "adagp.evaluation.report.implementation"
 PATH = Path(__file__).parents[2] / "docs" / "implementation.md"
 """The committed copy."""
 _BASELINE = paper.FPGA_RESOURCES["baseline"]
 SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_formats")
-"""Results that the page is made of; ``nox -s bench_NAME`` makes each. There may be other ``LIBRARIES`` of cells."""
+"""Results that the page is made of; ``nox -s bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
 LARGER = "ecp5_xc7a100t"
 """Results of 64 PEs on the ECP5."""
+SHOWN = (*SOURCES, LARGER, *(name for name in LIBRARIES if name not in SOURCES))
+"""Those, and others that the page shows where they are there."""
 FLOWS = {
     **{name: chosen(name)["flow"] for name in TARGETS.values()}, LARGER: chosen("ecp5")["flow"],
     **dict.fromkeys(LIBRARIES, asic_flow()),
@@ -223,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Write the document, or check it; exits with 1 if the check fails."""
     others = [
         title for title, origin, _ in figures.parts()
-        if title in (*SOURCES, *LIBRARIES, LARGER) and figures.age(origin, NOW, FLOWS.get(title)) != figures.CURRENT
+        if title in SHOWN and figures.age(origin, NOW, FLOWS.get(title)) != figures.CURRENT
     ]  # fmt: skip
     figures.command(MODULE, __doc__, PATH, implementation(NOW), others, argv)
 
