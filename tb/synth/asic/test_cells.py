@@ -16,6 +16,7 @@ from adagp.synth.asic import liberty, power, sta
 from adagp.synth.asic.activity import Activity
 from adagp.synth.asic.cells import Library, figures, map_to_cells
 from adagp.synth.asic.sram import Memory
+from adagp.synth.breakdown import tree
 from adagp.synth.design import Design
 from adagp.synth.errors import TargetError, ToolError
 from made_cells import cells
@@ -117,6 +118,20 @@ def test_blocks_have_what_is_inside_them():
     assert asic._with_those_inside(owned) == {
         "": 31.0, "a": 7.0, "a.b": 1.0, "a.c": 2.0, "d": 16.0, "d.e": 16.0, "d.e.f": 16.0,
     }  # fmt: skip
+
+
+def test_power_is_drawn_in_the_blocks_of_the_cells(cache, library, monkeypatch):
+    """Without toggles it is that of clock pins, one for each flip-flop; the reader's toggles are its own."""
+    monkeypatch.setattr(power, "KNOWN", 0.0)
+    mapped = map_to_cells(Design(TINY, "pad_a"), library)
+    one = Activity({"reader.s1_rot": [0.5, 0.5]}, BANKS, 0.0)
+    found = asic.power(mapped, {"bp": Activity({}, BANKS, 0.0), "gp": one})
+    drawn, more = found["bp"]["blocks"], found["gp"]["blocks"]
+    flip_flops = {block: row["ff"] for block, row in tree(mapped.cells, mapped.target).items()}
+    assert len({number for number in flip_flops.values() if number}) > 2
+    for block, number in flip_flops.items():
+        assert drawn.get(block, 0.0) == pytest.approx(number * 1e-14 * 1.8**2 * TINY.clock_hz), block
+    assert more["reader"] > 1.01 * drawn["reader"] and more["writer"] == pytest.approx(drawn["writer"])
 
 
 def test_a_scratchpad_has_its_memories_apart(cache, library):
