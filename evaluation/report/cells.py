@@ -18,10 +18,10 @@ PROCESSES = {
     "asic_sky130": "130 nm, 1.8 V, with clock gates",
 }
 
-
 MOST_ADDED = {"low": 4.0, "efficient": 6.0, "max": 12.0}
 """Percent of the baseline's cells that a design should add at most, where there are enough PEs to compare it with."""
 FEWEST_PES = 64
+"""PEs from which on the targets hold."""
 
 
 def _powers(designs: Mapping[str, Mapping], phase: str) -> dict[str, float]:
@@ -67,7 +67,7 @@ def _parts_of_power(designs: Mapping[str, Mapping]) -> str:
 
 
 def _targets(designs: Mapping[str, Mapping]) -> str:
-    """What designs add against what they should add at most, and whether predicting takes less power."""
+    """A table of added cells against their targets, and of power in GP against that in BP."""
     rows = []
     for variant, most in MOST_ADDED.items():
         if variant not in designs:
@@ -78,7 +78,7 @@ def _targets(designs: Mapping[str, Mapping]) -> str:
         less = (f"{100 * (gp / bp - 1):+.1f}", ("no", "yes")[gp < bp]) if bp and gp else (NOT_MEASURED, "")
         rows.append((variant, f"{added:+.2f}", f"{most:g}", ("no", "yes")[added <= most], *less))
     head = "design", "more cells, %", "at most", "reached?", "power in GP against its own in BP, %", "less?"
-    return f"\n\nThese are our own targets, and what became of them:\n\n{table(head, rows)}" if rows else ""
+    return f"\n\nOur targets for cells, and the powers of each design compared:\n\n{table(head, rows)}" if rows else ""
 
 
 def _percent(share: float | None) -> str:
