@@ -159,10 +159,7 @@ class Core(wiring.Component):
 
         self._scratchpads(m, pad_a, pad_b, pad_c)
         connect(m, self.drain.acc, self.compute.acc)
-        between = Skid if config.normalises else RegisterSlice  # engines that are far apart; norms give one a cycle
-        vectors = engine("vectors", between(DrainVector(config)), draining)
-        connect(m, self.compute.vector, vectors.i)
-        connect(m, vectors.o, self.drain.vector)
+        connect(m, self.compute.vector, self.drain.vector)
         biases = ("bias_valid", "bias_half", "bias_start", "bias_data")
         for name in (*biases, "bias_vector") if config.convolves_channels else biases:
             m.d.comb += getattr(self.drain, name).eq(getattr(self.fill, name))

@@ -65,6 +65,6 @@ class Array(wiring.Component):
                     pe.swap.eq(swap), pe.stream.eq(stream), pe.i_psum.eq(above[col]),
                 ]  # fmt: skip
                 above[col] = pe.o_psum
-            swap, load = delayed(m, swap, 1), delayed(m, load, 1)
+            swap, load = delayed(m, swap, 1, reset=False), delayed(m, load, 1, reset=False)
         m.d.comb += [self.psum[col].eq(above[col]) for col in range(self.config.cols)]
         return m

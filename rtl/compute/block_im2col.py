@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...spec.config import Config
 from ..lib.odometer import COUNT_BITS, Odometer
 from ..lib.register_slice import RegisterSlice
+from ..lib.delay import delayed
 from .im2col import N_REDUCTION, Im2col, WalkLayout, innermost, most_bits
 
 __all__ = ["BlockIm2col", "BlockWalkLayout"]
@@ -138,7 +139,7 @@ class BlockIm2col(Im2col):
 
     walk_layout = BlockWalkLayout
 
-    def _walk(self, m, position, step):
+    def _walk(self, m, position, queue):
         config = self.config
         address_bits = (self.depth * config.banks - 1).bit_length()
         walk = self.walk.payload
@@ -162,22 +163,22 @@ class BlockIm2col(Im2col):
         last_extra = self._count_ones(m, walk, start, taken, extra)
         armed = Signal()  # the walk may start when its predecessor has ended
         arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
-        m.d.sync += armed.eq(arming & ~start)
+        m.d.sync += [armed.eq(arming & ~start), start.eq(armed & ~busy & ~start)]
         offers, takes = self._prepare(m, offsets, prepared)
         size = Mux(on_columns, config.cols, config.rows)
         final = Mux(extra, last_extra | blocks, odometer.last & ~ones)  # the last outer position
         m.d.comb += [
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
-            start.eq(armed & ~busy), self.walk.ready.eq(start),
+            self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
             odometer.n.eq(innermost(walk.n, levels)), odometer.jump.eq(innermost(walk.jump, levels)),
             odometer.start.eq(start),
-            position.valid.eq(busy & group_valid), position.half.eq(half), position.free.eq(first),
+            position.valid.eq(busy & group_valid & queue.may), position.half.eq(half), position.free.eq(first),
             position.ones.eq(extra), position.lanes.eq(group.lanes),
             position.end_pass.eq(final | (blocks & (place + 1 == size))),
             position.end_sweep.eq(position.end_pass & (group.last | ~blocks)),
             position.end_walk.eq(position.end_pass & group.last & group.final),
-            taken.eq(position.valid & step), begins.eq(place == 0),
+            taken.eq(position.valid), begins.eq(place == 0),
             again.eq(blocks & position.end_pass & ~(group.last & group.advance)),
             odometer.save.eq(taken & begins), odometer.restore.eq(taken & again),
             odometer.step.eq(taken & ~extra & ~again),
@@ -204,5 +205,10 @@ class BlockIm2col(Im2col):
         with m.If(following.o.ready):
             m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
         loading = following.o.valid & following.o.ready
+        # As in the fetcher of vectors, a cycle later than the rest of the group.
+        late_offsets = Signal.like(group.offset, reset_less=True)
+        late = delayed(m, loading, 1)
+        with m.If(late):
+            m.d.sync += late_offsets.eq(following.o.payload.offset)
         walking = (arming & ~armed) | start | offsets.busy | loading | offers | takes
-        return odometer.address, group.offset, walking
+        return odometer.address, late_offsets, walking | late

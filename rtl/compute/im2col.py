@@ -8,10 +8,13 @@ from ...spec.config import Config
 from ..lib.interfaces import OperandVector, PadRead, Token
 from ..lib.odometer import COUNT_BITS, JUMP_BITS, MOST_BITS, Odometer
 from ..lib.register_slice import RegisterSlice
-from ..lib.skid import Skid
+from ..lib.delay import delayed
+from ..lib.room_queue import RoomQueue
 from ..memory.scratchpad import Scratchpad
 
 __all__ = ["Im2col", "WalkLayout", "most_bits"]
+
+ROOM = 16
 
 N_OUTER = 6
 N_REDUCTION = 3
@@ -87,24 +90,29 @@ class LaneOffsets(wiring.Component):
         busy = Signal()
         left = Signal(COUNT_BITS)
         lane = Signal(range(rows + 1))
+        making = Signal()  # a lane is made; the enable of many registers
 
         m.d.comb += [
             odometer.n.eq(innermost(walk.k, self.levels)), odometer.jump.eq(innermost(walk.kjump, self.levels)),
             odometer.start.eq(self.walk.valid & self.walk.ready),
-            self.walk.ready.eq(~busy), self.o.valid.eq(busy & (lane == rows)), self.o.payload.last.eq(left <= rows),
-            self.o.payload.lanes.eq(rows), self.busy.eq(busy & ((lane != rows) | self.o.ready)),
+            self.walk.ready.eq(~busy), self.o.valid.eq(busy & ~making), self.o.payload.last.eq(left <= rows),
+            self.o.payload.lanes.eq(rows), self.busy.eq(making | (busy & self.o.ready)),
         ]  # fmt: skip
         with m.If(self.o.payload.last):
             m.d.comb += self.o.payload.lanes.eq(left)
-        with m.If(busy & (lane != rows)):
+        with m.If(making):
+            with m.If(lane == rows - 1):
+                m.d.sync += making.eq(0)
             # Shifted in from the top, so that no lane needs to be addressed.
             m.d.comb += odometer.step.eq(1)
             offsets = self.o.payload.offset.as_value()
             m.d.sync += [lane.eq(lane + 1), offsets.eq(Cat(offsets[self.address_bits :], odometer.address))]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [lane.eq(0), left.eq(left - rows), busy.eq(~self.o.payload.last)]
+            m.d.sync += [
+                lane.eq(0), left.eq(left - rows), busy.eq(~self.o.payload.last), making.eq(~self.o.payload.last),
+            ]  # fmt: skip
         with m.If(odometer.start):
-            m.d.sync += [busy.eq(1), lane.eq(0), left.eq(walk.n_k)]
+            m.d.sync += [busy.eq(1), making.eq(1), lane.eq(0), left.eq(walk.n_k)]
         return m
 
 
@@ -144,7 +152,7 @@ class Im2col(wiring.Component):
     A vector a cycle; ``latency`` cycles from an outer position to its vector, and one through a skid buffer.
     """
 
-    latency = 1 + Scratchpad.READ_LATENCY
+    latency = 2 + Scratchpad.FAR_LATENCY
     """Cycles from an outer position to its vector, which then passes through a :class:`.lib.skid.Skid`."""
     walk_layout = WalkLayout
 
@@ -158,21 +166,22 @@ class Im2col(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        step = Signal()
         position = Signal(data.StructLayout({
             "valid": 1, "half": 1, "free": 1, "ones": 1,
             "lanes": range(self.config.vector_lanes + 1), "end_pass": 1, "end_sweep": 1, "end_walk": 1,
         }))  # fmt: skip
-        m.submodules.skid = skid = Skid(self.o.payload.shape())
-        wiring.connect(m, skid.o, wiring.flipped(self.o))
-        m.d.comb += step.eq(skid.i.ready)
-        outer, offsets, walking = self._walk(m, position, step)
-        in_flight = self._fetch(m, skid.i, position, step, outer, offsets)
-        m.d.comb += self.busy.eq(walking | (in_flight & step) | (self.o.valid & self.o.ready))
+        m.submodules.queue = queue = RoomQueue(self.o.payload.shape(), ROOM)
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        outer, offsets, walking = self._walk(m, position, queue)
+        m.d.comb += queue.begins.eq(position.valid)
+        in_flight = self._fetch(m, queue, position, outer, offsets)
+        m.d.comb += self.busy.eq(
+            walking | queue.begins | in_flight | (self.o.valid & self.o.ready) | queue.settling
+        )
         return m
 
-    def _walk(self, m, position, step):
-        """Walk outer positions, group by group; ``position`` moves on in cycles with ``step``."""
+    def _walk(self, m, position, queue):
+        """Walk outer positions, group by group; ``position`` is valid while ``queue`` has room."""
         config = self.config
         address_bits = (self.depth * config.banks - 1).bit_length()
         walk = self.walk.payload
@@ -195,30 +204,30 @@ class Im2col(wiring.Component):
 
         armed = Signal()  # the walk may start when its predecessor has ended
         arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
-        m.d.sync += armed.eq(arming & ~start)
+        m.d.sync += [armed.eq(arming & ~start), start.eq(armed & ~busy & ~start)]  # hundreds wait for ``start``
         offers, takes = self._prepare(m, offsets, prepared)
         m.d.comb += [
             self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
-            start.eq(armed & ~busy), self.walk.ready.eq(start),
+            self.walk.ready.eq(start),
             self.full.take.eq(start & walk.new),
             odometer.n.eq(innermost(walk.n, levels)), odometer.jump.eq(innermost(walk.jump, levels)),
             odometer.start.eq(start),
         ]  # fmt: skip
         with m.If(start):
             m.d.sync += [
-                prepared.eq(0), busy.eq(1), ones.eq(walk.ones), repeat.eq(walk.repeat), left.eq(walk.repeat),
+                prepared.eq(0), ones.eq(walk.ones), repeat.eq(walk.repeat), left.eq(walk.repeat),
                 single.eq(walk.repeat <= config.cols), final.eq(walk.repeat <= config.cols), first.eq(walk.new & held),
             ]  # fmt: skip
             with m.If(walk.new):
                 m.d.sync += [half.eq(~half), held.eq(1)]
 
         m.d.comb += [
-            position.valid.eq(busy & group_valid), position.half.eq(half), position.free.eq(first),
+            position.valid.eq(taken), position.half.eq(half), position.free.eq(first),
             position.ones.eq(extra), position.lanes.eq(group.lanes),
             position.end_pass.eq((extra & last_extra) | (odometer.last & ~ones & ~extra)),
             position.end_sweep.eq(position.end_pass & final),
             position.end_walk.eq(position.end_sweep & group.last),
-            taken.eq(position.valid & step), odometer.step.eq(taken & ~extra), end_group.eq(taken & position.end_sweep),
+            odometer.step.eq(taken & ~extra), end_group.eq(taken & position.end_sweep),
             following.o.ready.eq(~group_valid | end_group),
         ]  # fmt: skip
         with m.If(taken):
@@ -227,13 +236,25 @@ class Im2col(wiring.Component):
                 m.d.sync += [left.eq(left - config.cols), final.eq(left <= 2 * config.cols)]
             with m.If(position.end_sweep):
                 m.d.sync += [left.eq(repeat), final.eq(single)]
-            with m.If(position.end_walk):
-                m.d.sync += busy.eq(0)
         with m.If(following.o.ready):
-            m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
+            m.d.sync += group.eq(following.o.payload)
+        # Whether a position is taken is decided a cycle before, as many registers wait for it.
+        will_work, will_have = Signal(), Signal()
+        m.d.comb += [
+            will_work.eq(start | (busy & ~(taken & position.end_walk))),
+            will_have.eq(Mux(following.o.ready, following.o.valid, group_valid)),
+        ]
+        m.d.sync += [
+            busy.eq(will_work), group_valid.eq(will_have), taken.eq(will_work & will_have & queue.soon),
+        ]  # fmt: skip
         loading = following.o.valid & following.o.ready
+        # A cycle later than the rest of the group, so that a register enables so many; ``following`` still has them.
+        late_offsets = Signal.like(group.offset, reset_less=True)
+        late = delayed(m, loading, 1)
+        with m.If(late):
+            m.d.sync += late_offsets.eq(following.o.payload.offset)
         walking = (arming & ~armed) | start | offsets.busy | loading | offers | takes
-        return odometer.address, group.offset, walking
+        return odometer.address, late_offsets, walking | late
 
     def _count_ones(self, m, walk, start, taken, extra):
         """Count the added positions of a pass; true at the last of them."""
@@ -263,32 +284,33 @@ class Im2col(wiring.Component):
             m.d.sync += prepared.eq(1)
         return offering & ~offered, takes
 
-    def _fetch(self, m, o, position, step, outer, offsets):
-        """Lead addresses through the scratchpad, and put zeros and ones into their lanes."""
+    def _fetch(self, m, queue, position, outer, offsets):
+        """Lead addresses through the scratchpad, and put zeros and ones into their lanes.
+
+        ``offsets`` come a cycle after ``position`` and ``outer``. Nothing waits: the queue has room for what begins.
+        """
         config = self.config
         bank_bits = (config.banks - 1).bit_length()
-        m.d.comb += self.pad.en.eq(step)
-        half = Signal()
+        m.d.comb += self.pad.en.eq(1)
+        stages = [position]
+        for stage in range(self.latency):
+            stages.append(Signal.like(position, name=f"stage{stage}"))
+            m.d.sync += stages[-1].eq(stages[-2])
+        m.d.sync += stages[1].valid.eq(queue.begins)
+        s1_outer = delayed(m, outer, 1, reset=False)
         for lane in range(config.vector_lanes):
             address = Signal(outer.shape(), name=f"address{lane}", reset_less=True)
-            with m.If(step):
-                m.d.sync += address.eq(outer + offsets[lane])
-            m.d.comb += self.pad.addr[lane].eq(Cat(address[bank_bits:], half))
+            m.d.sync += address.eq(s1_outer + offsets[lane])
+            m.d.comb += self.pad.addr[lane].eq(Cat(address[bank_bits:], stages[2].half))
             if lane == 0:
                 m.d.comb += self.pad.rot.eq(address[:bank_bits])
 
-        stages = [position]
-        with m.If(step):
-            for stage in range(self.latency):
-                stages.append(Signal.like(position, name=f"stage{stage}"))
-                m.d.sync += stages[-1].eq(stages[-2])
-            m.d.sync += half.eq(position.half)
         here = stages[-1]
-        m.d.sync += self.free.eq(step & stages[-2].valid & stages[-2].free)
+        m.d.sync += self.free.eq(stages[-2].valid & stages[-2].free)
 
-        vector = o.payload
+        vector = queue.payload
         m.d.comb += [
-            o.valid.eq(here.valid), vector.lanes.eq(here.lanes), vector.end_pass.eq(here.end_pass),
+            queue.valid.eq(here.valid), vector.lanes.eq(here.lanes), vector.end_pass.eq(here.end_pass),
             vector.end_sweep.eq(here.end_sweep), vector.end_walk.eq(here.end_walk),
         ]  # fmt: skip
         for lane in range(config.vector_lanes):
@@ -296,4 +318,4 @@ class Im2col(wiring.Component):
                 m.d.comb += vector.data[lane].eq(self.pad.data[lane])
                 with m.If(here.ones):
                     m.d.comb += vector.data[lane].eq(1)
-        return Cat(stage.valid for stage in stages).any()
+        return Cat(stage.valid for stage in stages[1:]).any()

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
+from ..lib.delay import delayed
 from ..lib.multiplier import Multiplier
 
 __all__ = ["PE"]
@@ -29,7 +30,7 @@ class PE(wiring.Component):
     ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
     """
 
-    latency = Multiplier.LATENCY + 1
+    latency = Multiplier.LATENCY + 2
     psum_latency = 1
 
     def __init__(self, config: Config):
@@ -50,7 +51,9 @@ class PE(wiring.Component):
 
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
-        m.d.sync += psum.eq(self.i_psum + multiplier.o)
+        # Multiplier blocks stand far from the logic: their products come to a register first.
+        product = delayed(m, multiplier.o, 1, reset=False)
+        m.d.sync += psum.eq(self.i_psum + product)
         m.d.comb += [
             multiplier.a.eq(self.stream), multiplier.b.eq(shadow), multiplier.b_en.eq(self.swap),
             self.o_psum.eq(psum),

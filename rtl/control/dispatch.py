@@ -7,6 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ..lib.block_queue import BlockQueue
+from ..lib.delay import delayed
+from ..lib.pair_queue import PairQueue
 
 __all__ = ["COUNT_WIDTH", "Dispatch", "WaitLayout", "queues"]
 
@@ -62,17 +64,20 @@ class Dispatch(wiring.Component):
         m = Module()
         # Memory blocks take most of a cycle: what is compared isn't in them. Both queues move together.
         m.submodules.queue = queue = SyncFIFOBuffered(width=WaitLayout.size, depth=self.depth)
-        kind, width = BlockQueue if self.depth > SMALL else SyncFIFOBuffered, Shape.cast(self.o.p.shape()).width
-        m.submodules.payloads = payloads = kind(width=width, depth=self.depth)
+        width = Shape.cast(self.o.p.shape()).width
+        payloads = BlockQueue(width=width, depth=self.depth) if self.depth > SMALL else PairQueue(width)
+        m.submodules.payloads = payloads
+        slow = isinstance(payloads, PairQueue)
+        room, there = (payloads.w_rdy, payloads.soon) if slow else (1, 1)
         front = WaitLayout(queue.r_data)
         met, taken = Signal(), Signal()  # taken: the front item was taken in the cycle before; now it leaves the queue
         accepted = met & self.o.ready
         m.d.comb += [
-            self.i.ready.eq(queue.w_rdy), queue.w_en.eq(self.i.valid), queue.w_data.eq(self.i.p.wait),
-            payloads.w_en.eq(self.i.valid & queue.w_rdy), payloads.w_data.eq(self.i.p.payload),
-            self.o.valid.eq(met), self.o.payload.eq(payloads.r_data),
+            self.i.ready.eq(queue.w_rdy & room), queue.w_en.eq(self.i.valid & room), queue.w_data.eq(self.i.p.wait),
+            payloads.w_en.eq(self.i.valid & queue.w_rdy & room), payloads.w_data.eq(self.i.p.payload),
+            self.o.valid.eq(met), self.o.payload.eq(payloads.r_data if slow else delayed(m, payloads.r_data, 1, reset=False)),
             queue.r_en.eq(taken), payloads.r_en.eq(taken),
         ]  # fmt: skip
         waited = Cat(self.completed[kind] >= front[kind] for kind in WaitLayout.members).all()
-        m.d.sync += [taken.eq(accepted), met.eq(queue.r_rdy & waited & ~accepted & ~taken)]
+        m.d.sync += [taken.eq(accepted), met.eq(queue.r_rdy & there & waited & ~accepted & ~taken)]
         return m

@@ -115,7 +115,6 @@ class Prefetch(wiring.Component):
         commands = self.commands
         full = Signal()  # all beats of a command have left the buffer
         take = fifo.r_rdy & ~full
-        shifts = delayed(m, take & (position < n_used), 1)
         latest = delayed(m, beat.data, 1, reset=False)
         m.d.comb += fifo.r_en.eq(~full)
         m.d.sync += commands.valid.eq(full)
@@ -126,8 +125,10 @@ class Prefetch(wiring.Component):
                 position.eq(position + 1), full.eq(position == n_beats - 1),
                 commands.p.fault.eq(beat.fault | (commands.p.fault & (position != 0))),
             ]  # fmt: skip
-        with m.If(shifts):
-            m.d.sync += words.eq(Cat(words[width:], latest))
+        for beat_number in range(n_used):  # each part has an enable of its own, for a short path
+            here = delayed(m, take & (position == beat_number), 1)
+            with m.If(here):
+                m.d.sync += words.word_select(beat_number, width).eq(latest)
         with m.If(~self.enable):
             m.d.sync += [position.eq(0), full.eq(0), commands.valid.eq(0)]
         for field in FIELDS:

@@ -63,7 +63,7 @@ class FillRequests(wiring.Component):
         most = most_bits(self._config)
         m.submodules.segments = segments = Segments(FILL, 32, pad_element_bits(self._config), most)
         m.submodules.walk = walk = Bursts(self._config, SegmentLayout(32, 0, most))
-        m.submodules.ahead = ahead = BlockQueue(self.segments.payload.shape().size + 1, SEGMENTS_AHEAD)
+        m.submodules.ahead = ahead = BlockQueue(self.segments.payload.shape().size + 1, SEGMENTS_AHEAD, True)
         d = self.i.payload
         avail, taken = Signal(), Signal()
         m.d.comb += [

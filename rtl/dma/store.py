@@ -1,6 +1,6 @@
 """Store: the DMA engine that takes results from the C scratchpad to memory."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,7 +19,7 @@ from ..lib.interfaces import (  # fmt: skip
     descriptor_layout,
     descriptor_stream,
 )
-from ..lib.skid import Skid
+from ..lib.room_queue import RoomQueue
 from ..memory.axi import BEGUN
 from ..memory.scratchpad import Scratchpad
 from .bursts import BeatLayout, Beats, Bursts, most_bits, pad_element_bits
@@ -80,6 +80,15 @@ class _Answers(wiring.Component):
         return m
 
 
+ROOM = 16
+
+
+def _ReadLayout(config):
+    return data.StructLayout({
+        "data": data.ArrayLayout(signed(config.operand_width), config.beat_elements), "mask": config.beat_elements,
+    })  # fmt: skip
+
+
 class _Reader(wiring.Component):
     """Reads beats from the C scratchpad, each lane from where the beat wants it, so that nothing is shifted afterwards.
 
@@ -112,17 +121,18 @@ class _Reader(wiring.Component):
         config = self._config
         bank_bits = (config.banks - 1).bit_length()
         word_bits = len(self.c.addr[0]) - 1
-        en = Signal()
-        stages = [self.i.payload.mask & self.i.valid.replicate(config.beat_elements)]
+        m.submodules.queue = queue = RoomQueue(_ReadLayout(config), ROOM)
+        stages = [self.i.payload.mask & queue.begins.replicate(config.beat_elements)]
         for _ in range(Scratchpad.READ_LATENCY):
-            stages.append(delayed(m, stages[-1], 1, en))
+            stages.append(delayed(m, stages[-1], 1))
         m.d.comb += [
-            en.eq(~self.beats.valid | self.beats.ready),
-            self.i.ready.eq(en),
-            self.c.en.eq(en),
-            self.c.valid.eq(self.i.valid),
+            self.i.ready.eq(queue.may),
+            queue.begins.eq(self.i.valid & queue.may),
+            self.c.en.eq(1),
+            self.c.valid.eq(queue.begins),
             self.c.rot.eq(self.i.payload.addr[0]),
-            self.beats.valid.eq(delayed(m, stages[-2].any(), 1, en)),
+            queue.valid.eq(delayed(m, stages[-2].any(), 1)), queue.payload.mask.eq(stages[-1]),
+            self.beats.valid.eq(queue.o.valid), queue.o.ready.eq(self.beats.ready),
             self.idle.eq(~sum((stage.any() for stage in stages[1:]), start=self.i.valid).any()),
         ]
         for j in range(config.banks):
@@ -130,9 +140,10 @@ class _Reader(wiring.Component):
         for j in range(config.beat_elements):
             m.d.comb += [
                 self.c.addr[j][:word_bits].eq(self.i.payload.addr[j] >> bank_bits),
-                self.beats.payload.data.word_select(j, config.operand_width).eq(self.c.data[j]),
+                queue.payload.data[j].eq(self.c.data[j]),
+                self.beats.payload.data.word_select(j, config.operand_width).eq(queue.o.payload.data[j]),
                 self.beats.payload.strobe.word_select(j, config.operand_bytes).eq(
-                    stages[-1][j].replicate(config.operand_bytes)
+                    queue.o.payload.mask[j].replicate(config.operand_bytes)
                 ),
             ]
         return m
@@ -200,13 +211,11 @@ class Store(wiring.Component):
         m.submodules.reader = reader = _Reader(config)
         m.submodules.answers = answers = _Answers(config)
         m.submodules.write_stop = write_stop = WriteStop()
-        m.submodules.skid = skid = Skid(reader.beats.payload.shape())  # between the scratchpad and the memory port
         wiring.connect(m, bursts.o, gate.i)
         wiring.connect(m, gate.request, wiring.flipped(self.client.request))
         wiring.connect(m, walk.o, reader.i)
         wiring.connect(m, reader.c, wiring.flipped(self.c))
-        wiring.connect(m, reader.beats, skid.i)
-        wiring.connect(m, skid.o, wiring.flipped(self.client.beats))
+        wiring.connect(m, reader.beats, wiring.flipped(self.client.beats))
         wiring.connect(m, wiring.flipped(self.client.answer), answers.answer)
 
         d = Signal(_LAYOUT)  # the descriptor being worked on
@@ -232,7 +241,7 @@ class Store(wiring.Component):
             self.fault_command.eq(Mux(answers.fault, answers.command, d.command)),
         ]
         # The reader's idle of the cycle before covers the beat that the walk offered it then.
-        empty = bursts.idle & gate.idle & walk.idle & delayed(m, reader.idle, 1) & ~skid.o.valid
+        empty = bursts.idle & gate.idle & walk.idle & delayed(m, reader.idle, 1) & ~reader.beats.valid
         self._share(m, segments.o, (bursts.i, walk.i))
         self._control(m, d, segments, answers, empty & ~segments.o.valid)
         return m

@@ -21,6 +21,7 @@ from ..lib.interfaces import (
     descriptor_stream,
 )
 from ..lib.maximum import Maximum
+from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from ..memory.scratchpad import Scratchpad
 from .activation import Bound
@@ -129,26 +130,35 @@ class Drain(wiring.Component):
         asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
         pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
         wanted = Signal()  # a vector from the pool unit enters
-        with m.If(en):
-            m.d.sync += wanted.eq(before.valid & pooled)
+        # Engines that are far apart; norms give one a cycle.
+        between = Skid if config.normalises else RegisterSlice
+        m.submodules.vectors = vectors = between(DrainVector(config))
+        wiring.connect(m, wiring.flipped(self.vector), vectors.i)
+        will_want, will_come, will_pass, may = Signal(), Signal(), Signal(), Signal(init=1)
+        m.d.comb += will_pass.eq(~will_want | will_come)
+        kept = vectors.o.valid & ~vectors.o.ready
+        came = vectors.i.valid & vectors.i.ready
         m.d.comb += [
-            passes.eq(~((wanted & ~self.vector.valid) | (entering.valid & held))),
-            self.vector.ready.eq(wanted & ~more if folds else wanted),
+            will_want.eq(Mux(en, before.valid & pooled, wanted)),
+            will_come.eq(kept | came if between is RegisterSlice else kept | vectors.i.valid | ~vectors.i.ready),
+            passes.eq(may & ~(entering.valid & held)),
+            vectors.o.ready.eq(wanted & ~more if folds else wanted),
         ]  # fmt: skip
-        self._operands(m, d, summed, (en, passes, more), delayed(m, step.valid, 1, en), asking, epilogue)
+        m.d.sync += [wanted.eq(will_want), may.eq(will_pass)]  # known ahead: the enable of hundreds
+        self._operands(m, d, summed, (en, passes, more), delayed(m, step.valid, 1, en), asking, epilogue, vectors)
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             self._reorganise(m, d, walk.start, entering, more, epilogue, held, summing)
         self._settings(m, d, epilogue, tracker)
         full, tail = lane_masks(m, config, d)
-        plain = lane_shifts(m, config, d, en, before, tail, self.vector.payload, epilogue)
+        plain = lane_shifts(m, config, d, en, before, tail, vectors.o.payload, epilogue)
         m.d.comb += [
             epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0)),
             epilogue.plain.eq(entering.plain | plain),
         ]
 
         if folds:
-            fold(m, config, full, tail, before, entering, en, passes, more, epilogue)
+            fold(m, config, full, tail, before, entering, en, passes, more, epilogue, None if config.reorganises else will_pass)
 
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
@@ -230,7 +240,7 @@ class Drain(wiring.Component):
         with m.If(d.vector & d.reorganise & (1 if more is None else epilogue.group == 0)):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
 
-    def _operands(self, m, d, summed, moves, first, asking, epilogue):
+    def _operands(self, m, d, summed, moves, first, asking, epilogue, vectors):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
         en, passes, more = moves
         with m.If(self.acc_free):
@@ -245,9 +255,11 @@ class Drain(wiring.Component):
         ]
         chosen, zeros = Signal(), Signal()  # of ``d``, for the data, a cycle later; each register has fewer loads
         m.d.sync += [chosen.eq(d.vector), zeros.eq(d.zeros)]
-        vector, group = self.vector.payload, getattr(epilogue, "group", None)
+        vector, group = vectors.o.payload, getattr(epilogue, "group", None)
         pooled = vector.sums if self._config.normalises else vector
-        sums = choose_sums(self._config, self.acc, chosen, pooled, zeros, group)
+        sums = choose_sums(
+            m, self._config, self.acc, chosen, pooled, zeros, group, en, getattr(epilogue, "following", None)
+        )
         words = self.c_read.data if group is None else of_banks(m, self._config, self.c_read, passes, more)
         m.d.comb += [x.eq(value) for x, value in zip(epilogue.x, sums, strict=True)]
         m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, words, strict=False)]

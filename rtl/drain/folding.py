@@ -41,7 +41,7 @@ def of_banks(m, config: Config, port, passes, more) -> list:
     return found
 
 
-def choose_sums(config: Config, acc, vector, pooled, zeros, group) -> list:
+def choose_sums(m, config: Config, acc, vector, pooled, zeros, group, en, following) -> list:
     """Sums of the lanes of a ``group``, or of a whole vector if that is None.
 
     They are ``pooled`` if ``vector``, 0 if ``zeros``, else those of the accumulator's half that was asked for. Of many
@@ -53,17 +53,25 @@ def choose_sums(config: Config, acc, vector, pooled, zeros, group) -> list:
         added = [psums[lane] if lane < config.cols else 0 for lane in lanes]
         given = [pooled[lane] if lane < config.rows else 0 for lane in lanes]
         return [Mux(zeros, 0, Mux(vector, *pair)) for pair in zip(given, added, strict=True)]
+    # Each choice is a register, as it has many loads: from the group and the half of the next cycle.
+    half = delayed(m, acc.half, 1, en)
+    half = Mux(en, half, delayed(m, half, 1, en))
+    n_groups = config.folds(config.result_lanes)
+    pools = [Signal(name=f"pools{number}") for number in range(n_groups)]
+    sums = [[Signal(name=f"sums{number}_{h}") for h in range(2)] for number in range(n_groups)]
+    for number in range(n_groups):
+        here = following[number] & ~zeros
+        m.d.sync += pools[number].eq(here & vector)
+        m.d.sync += [chosen.eq(here & ~vector & (half == h)) for h, chosen in enumerate(sums[number])]
     found = []
     for first in range(config.epilogue_width):
         terms = []
         for number, lane in enumerate(lanes[first :: config.epilogue_width]):
-            here = (group == number) & ~zeros
             if lane < config.rows:
-                terms.append(Mux(here & vector, pooled[lane].as_unsigned(), 0))
+                terms.append(Mux(pools[number], pooled[lane].as_unsigned(), 0))
             if lane < config.cols:
                 terms += [
-                    Mux(here & ~vector & (acc.data_half == half), words[lane].as_unsigned(), 0)
-                    for half, words in enumerate(halves)
+                    Mux(sums[number][half], words[lane].as_unsigned(), 0) for half, words in enumerate(halves)
                 ]
         found.append(reduce(or_, terms))
     return found
@@ -98,7 +106,7 @@ class Groups(wiring.Component):
         super().__init__({
             "full": In(config.result_lanes), "tail": In(config.result_lanes),
             "take": In(1), "valid": In(1), "short": In(1), "step": In(1),
-            "group": Out(range(self._last + 1)), "more": Out(1),
+            "group": Out(range(self._last + 1)), "more": Out(1), "will_more": Out(1), "following": Out(self._last + 1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -112,10 +120,16 @@ class Groups(wiring.Component):
                     m.d.sync += last_of[name].eq(group)
         left, coming = Signal.like(self.group), Signal.like(self.group)
         m.d.comb += coming.eq(Mux(self.short, last_of["tail"], last_of["full"]))
+        here = Signal(self._last + 1, init=1)
+        m.d.comb += self.following.eq(Mux(self.take, 1, Mux(self.step, here << 1, here)))
+        m.d.sync += here.eq(self.following)
+        m.d.comb += self.will_more.eq(Mux(
+            self.take, self.valid & (coming != 0), Mux(self.step, left != 1, self.more)))  # fmt: skip
+        m.d.sync += self.more.eq(self.will_more)
         with m.If(self.take):
-            m.d.sync += [self.group.eq(0), left.eq(coming), self.more.eq(self.valid & (coming != 0))]
+            m.d.sync += [self.group.eq(0), left.eq(coming)]
         with m.Elif(self.step):
-            m.d.sync += [self.group.eq(self.group + 1), left.eq(left - 1), self.more.eq(left != 1)]
+            m.d.sync += [self.group.eq(self.group + 1), left.eq(left - 1)]
         return m
 
 
@@ -151,7 +165,7 @@ class FoldedEpilogue(wiring.Component):
         lanes, ports = config.result_lanes, self.inner.signature.members
         operands = ports["o"].shape.elem_shape
         super().__init__({
-            "mask": In(lanes), "group": In(range(self._groups)), "final": In(1),
+            "mask": In(lanes), "group": In(range(self._groups)), "following": In(self._groups), "final": In(1),
             **{name: ports[name] for name in PASSED_ON if name in ports},
             "o": Out(data.ArrayLayout(operands, lanes)), "o_mask": Out(lanes),
             "o_group": Out(range(self._groups)), "o_final": Out(1),
@@ -187,7 +201,7 @@ class FoldedEpilogue(wiring.Component):
             ]  # fmt: skip
 
 
-def fold(m, config: Config, full, tail, before, entering, en, passes, more, epilogue) -> None:
+def fold(m, config: Config, full, tail, before, entering, en, passes, more, epilogue, will_pass=None) -> None:
     """Let the groups of a vector pass one after the other, while the pipeline before them waits.
 
     ``full`` and ``tail`` are the lanes of vectors, ``before`` and ``entering`` the walk's steps a cycle before the
@@ -195,9 +209,13 @@ def fold(m, config: Config, full, tail, before, entering, en, passes, more, epil
     vector has groups after this one.
     """
     m.submodules.groups = groups = Groups(config)
+    moves = Signal(init=1)
+    if will_pass is not None:  # decided a cycle before, as hundreds wait for it
+        m.d.sync += moves.eq(will_pass & ~groups.will_more)
     m.d.comb += [
         groups.full.eq(full), groups.tail.eq(tail),
         groups.take.eq(en), groups.valid.eq(before.valid), groups.short.eq(before.tail),
-        groups.step.eq(passes), more.eq(groups.more), en.eq(passes & ~more),
-        epilogue.group.eq(groups.group), epilogue.final.eq(entering.valid & en),
+        groups.step.eq(passes), more.eq(groups.more),
+        en.eq(passes & ~more if will_pass is None else moves),
+        epilogue.group.eq(groups.group), epilogue.following.eq(groups.following), epilogue.final.eq(entering.valid & en),
     ]  # fmt: skip

@@ -100,8 +100,8 @@ class _Reader(wiring.Component):
         words of all halves, in the enabled cycle after; registered first, as memory blocks take most of a cycle
     """
 
-    def __init__(self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False):
-        self._consecutive, self._banked = consecutive, banked
+    def __init__(self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False, far: bool = False):
+        self._consecutive, self._banked, self._far = consecutive, banked, far
         super().__init__({
             "port": In(PadRead(config, depth)),
             "wants": Out(n_halves), "addr": Out(data.ArrayLayout(range(depth), config.banks)),
@@ -117,7 +117,11 @@ class _Reader(wiring.Component):
             self.data.shape().elem_shape, Mux(delayed(m, data_half, 1, self.port.en), s3_words[-1], s3_words[0])
         )
         to_banks = self._following(m) if self._consecutive else rotated(m, self.port.addr, self.port.rot, left=True)
-        to_lanes = s3_data if self._banked else rotated(m, s3_data, s3_rot, left=False)
+        last_rot = s3_rot
+        if self._far:
+            last_rot = delayed(m, s3_rot, 1, self.port.en)
+            s3_data = data.View(s3_data.shape(), delayed(m, s3_data.as_value(), 1, self.port.en, reset=False))
+        to_lanes = s3_data if self._banked else rotated(m, s3_data, last_rot, left=False)
         with m.If(self.port.en):
             m.d.sync += [
                 half.eq(self.port.addr[0][-1]),
@@ -203,6 +207,7 @@ class Scratchpad(wiring.Component):
     """
 
     READ_LATENCY = 4
+    FAR_LATENCY = READ_LATENCY + 1
     WRITE_LATENCY = 1
 
     def __init__(self, config: Config, depth: int):
@@ -212,7 +217,7 @@ class Scratchpad(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.reader = reader = _Reader(self._config, self._depth)
+        m.submodules.reader = reader = _Reader(self._config, self._depth, far=True)
         m.submodules.writer = writer = _Writer(self._config, self._depth)
         m.submodules.banks = banks = Banks(self._config, self._depth)
         wiring.connect(m, wiring.flipped(self.read), reader.port)
