@@ -13,7 +13,6 @@ from .dma.store import Store
 from .drain.drain import Drain
 from .lib.clock_gate import clock_gate
 from .lib.interfaces import (  # fmt: skip
-    DrainVector,
     ErrorLayout,
     LostLayout,
     ReadClient,
@@ -24,8 +23,6 @@ from .lib.interfaces import (  # fmt: skip
     TaskLayout,
     WriteClient,
 )
-from .lib.register_slice import RegisterSlice
-from .lib.skid import Skid
 from .lib.token import TokenCounter
 from .memory.scratchpad import PingPong, Scratchpad
 from .sequencer.sequencer import Sequencer
@@ -134,7 +131,8 @@ class Core(wiring.Component):
         self.sequencer, self.fill, self.compute = Sequencer(config), Fill(config), Compute(config)
         self.drain, self.store = Drain(config), Store(config)
         fills = self.fill.busy | taken(self.fill.i) | self.fill.client.beats.valid
-        drains = self.drain.busy | self.drain.begins | taken(self.drain.i) | self.fill.bias_valid
+        drains = self.drain.busy | self.drain.begins | taken(self.drain.i) | taken(self.drain.vector)
+        drains |= self.fill.bias_valid
         stores = self.store.busy | taken(self.store.i) | self.store.client.answer.valid
         uses_a = self.fill.a.mask.any() | self.compute.reads_a
         uses_b = self.fill.b.mask.any() | self.compute.reads_b

@@ -48,7 +48,8 @@ class Dispatch(wiring.Component):
 
     Timing
     ------
-    At least LATENCY cycles from ``i`` to ``o``; at most one item every three cycles.
+    At least LATENCY cycles from ``i`` to ``o``; at most one item every four cycles, or every three if the queue holds
+    more than SMALL.
     """
 
     LATENCY = 3
@@ -62,22 +63,21 @@ class Dispatch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Memory blocks take most of a cycle: what is compared isn't in them. Both queues move together.
+        # What is compared isn't among the payloads, which take most of a cycle from a memory block, or two to move from
+        # register to register. Both queues hold the same items.
         m.submodules.queue = queue = SyncFIFOBuffered(width=WaitLayout.size, depth=self.depth)
-        width = Shape.cast(self.o.p.shape()).width
-        payloads = BlockQueue(width=width, depth=self.depth) if self.depth > SMALL else PairQueue(width)
-        m.submodules.payloads = payloads
-        slow = isinstance(payloads, PairQueue)
-        room, there = (payloads.w_rdy, payloads.soon) if slow else (1, 1)
+        width, small = Shape.cast(self.o.p.shape()).width, self.depth <= SMALL
+        m.submodules.payloads = payloads = PairQueue(width) if small else BlockQueue(width, self.depth)
+        payload = payloads.r_data if small else delayed(m, payloads.r_data, 1, reset=False)  # a cycle after ``r_rdy``
         front = WaitLayout(queue.r_data)
         met, taken = Signal(), Signal()  # taken: the front item was taken in the cycle before; now it leaves the queue
         accepted = met & self.o.ready
         m.d.comb += [
-            self.i.ready.eq(queue.w_rdy & room), queue.w_en.eq(self.i.valid & room), queue.w_data.eq(self.i.p.wait),
-            payloads.w_en.eq(self.i.valid & queue.w_rdy & room), payloads.w_data.eq(self.i.p.payload),
-            self.o.valid.eq(met), self.o.payload.eq(payloads.r_data if slow else delayed(m, payloads.r_data, 1, reset=False)),
-            queue.r_en.eq(taken), payloads.r_en.eq(taken),
+            self.i.ready.eq(queue.w_rdy & payloads.w_rdy),
+            queue.w_en.eq(self.i.valid & payloads.w_rdy), queue.w_data.eq(self.i.p.wait),
+            payloads.w_en.eq(self.i.valid & queue.w_rdy), payloads.w_data.eq(self.i.p.payload),
+            self.o.valid.eq(met), self.o.payload.eq(payload), queue.r_en.eq(taken), payloads.r_en.eq(taken),
         ]  # fmt: skip
         waited = Cat(self.completed[kind] >= front[kind] for kind in WaitLayout.members).all()
-        m.d.sync += [taken.eq(accepted), met.eq(queue.r_rdy & there & waited & ~accepted & ~taken)]
+        m.d.sync += [taken.eq(accepted), met.eq(queue.r_rdy & payloads.r_rdy & waited & ~accepted & ~taken)]
         return m

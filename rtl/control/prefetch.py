@@ -1,6 +1,6 @@
 """Reads a program's commands ahead of their execution."""
 
-from amaranth import Assert, Cat, Module, Mux, Signal
+from amaranth import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -101,10 +101,10 @@ class Prefetch(wiring.Component):
             m.d.sync += address.eq(here)
 
     def _assemble(self, m, fifo, beat):
-        """Shift the beats that hold fields into a register; pass over the others.
+        """Put the beats that hold fields together; pass over the others.
 
-        A beat is shifted in a cycle after it has left the buffer, as the register is far from the logic that takes it
-        out.
+        A beat is put to its place a cycle after it has left the buffer, as the register is far from the logic that
+        takes it out. Each place has an enable of its own.
         """
         n_beats = COMMAND_BYTES // self.config.beat_bytes
         width = self.config.port_width
@@ -125,10 +125,9 @@ class Prefetch(wiring.Component):
                 position.eq(position + 1), full.eq(position == n_beats - 1),
                 commands.p.fault.eq(beat.fault | (commands.p.fault & (position != 0))),
             ]  # fmt: skip
-        for beat_number in range(n_used):  # each part has an enable of its own, for a short path
-            here = delayed(m, take & (position == beat_number), 1)
-            with m.If(here):
-                m.d.sync += words.word_select(beat_number, width).eq(latest)
+        for place in range(n_used):
+            with m.If(delayed(m, take & (position == place), 1)):
+                m.d.sync += words.word_select(place, width).eq(latest)
         with m.If(~self.enable):
             m.d.sync += [position.eq(0), full.eq(0), commands.valid.eq(0)]
         for field in FIELDS:

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ...spec.config import Config
 from ...spec.microcode.descriptors import FILL, Target
 from ..lib.block_queue import BlockQueue
+from ..lib.delay import registered
 from ..lib.interfaces import ReadClient, Token, descriptor_layout, descriptor_stream
 from ..lib.standing_queue import StandingQueue
 from .bursts import Bursts, most_bits, pad_element_bits
@@ -63,7 +64,7 @@ class FillRequests(wiring.Component):
         most = most_bits(self._config)
         m.submodules.segments = segments = Segments(FILL, 32, pad_element_bits(self._config), most)
         m.submodules.walk = walk = Bursts(self._config, SegmentLayout(32, 0, most))
-        m.submodules.ahead = ahead = BlockQueue(self.segments.payload.shape().size + 1, SEGMENTS_AHEAD, True)
+        m.submodules.ahead = ahead = BlockQueue(self.segments.payload.shape().size + 1, SEGMENTS_AHEAD)
         d = self.i.payload
         avail, taken = Signal(), Signal()
         m.d.comb += [
@@ -100,6 +101,8 @@ class FillRequests(wiring.Component):
         m.d.comb += [
             segments.o.ready.eq(walk.i.ready & ahead.w_rdy),  # neither waits for a segment to be ready
             walk.i.valid.eq(segments.o.valid & ahead.w_rdy), ahead.w_en.eq(segments.o.valid & walk.i.ready),
-            ahead.w_data.eq(Cat(later, segments.last)), ahead.r_en.eq(self.segments.ready),
-            self.segments.valid.eq(ahead.r_rdy), Cat(self.segments.payload, self.last).eq(ahead.r_data),
+            ahead.w_data.eq(Cat(later, segments.last)), ahead.r_en.eq(~self.segments.valid | self.segments.ready),
         ]  # fmt: skip
+        with m.If(ahead.r_en):  # into a register, as memory blocks take most of a cycle
+            m.d.sync += self.segments.valid.eq(ahead.r_rdy)
+        registered(m, Cat(self.segments.payload, self.last), ahead.r_data, ahead.r_en)

@@ -1,6 +1,6 @@
 """Store: the DMA engine that takes results from the C scratchpad to memory."""
 
-from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -80,17 +80,10 @@ class _Answers(wiring.Component):
         return m
 
 
-ROOM = 16
-
-
-def _ReadLayout(config):
-    return data.StructLayout({
-        "data": data.ArrayLayout(signed(config.operand_width), config.beat_elements), "mask": config.beat_elements,
-    })  # fmt: skip
-
-
 class _Reader(wiring.Component):
     """Reads beats from the C scratchpad, each lane from where the beat wants it, so that nothing is shifted afterwards.
+
+    The scratchpad's pipeline never waits: at most ``ROOM`` beats are in it or wait for ``beats``.
 
     Members
     -------
@@ -103,8 +96,10 @@ class _Reader(wiring.Component):
     beats : Out(beat stream)
         data and strobes
     idle : Out(1)
-        every beat taken from ``i`` has been taken from ``beats``
+        no beat is offered, and none is in the scratchpad's pipeline; a cycle later ``beats.valid`` tells if one waits
     """
+
+    ROOM = 8
 
     def __init__(self, config: Config):
         self._config = config
@@ -121,7 +116,8 @@ class _Reader(wiring.Component):
         config = self._config
         bank_bits = (config.banks - 1).bit_length()
         word_bits = len(self.c.addr[0]) - 1
-        m.submodules.queue = queue = RoomQueue(_ReadLayout(config), ROOM)
+        m.submodules.queue = queue = RoomQueue(self.beats.payload.shape(), self.ROOM)
+        wiring.connect(m, queue.o, wiring.flipped(self.beats))
         stages = [self.i.payload.mask & queue.begins.replicate(config.beat_elements)]
         for _ in range(Scratchpad.READ_LATENCY):
             stages.append(delayed(m, stages[-1], 1))
@@ -131,8 +127,7 @@ class _Reader(wiring.Component):
             self.c.en.eq(1),
             self.c.valid.eq(queue.begins),
             self.c.rot.eq(self.i.payload.addr[0]),
-            queue.valid.eq(delayed(m, stages[-2].any(), 1)), queue.payload.mask.eq(stages[-1]),
-            self.beats.valid.eq(queue.o.valid), queue.o.ready.eq(self.beats.ready),
+            queue.valid.eq(delayed(m, stages[-2].any(), 1)),
             self.idle.eq(~sum((stage.any() for stage in stages[1:]), start=self.i.valid).any()),
         ]
         for j in range(config.banks):
@@ -140,10 +135,9 @@ class _Reader(wiring.Component):
         for j in range(config.beat_elements):
             m.d.comb += [
                 self.c.addr[j][:word_bits].eq(self.i.payload.addr[j] >> bank_bits),
-                queue.payload.data[j].eq(self.c.data[j]),
-                self.beats.payload.data.word_select(j, config.operand_width).eq(queue.o.payload.data[j]),
-                self.beats.payload.strobe.word_select(j, config.operand_bytes).eq(
-                    queue.o.payload.mask[j].replicate(config.operand_bytes)
+                queue.payload.data.word_select(j, config.operand_width).eq(self.c.data[j]),
+                queue.payload.strobe.word_select(j, config.operand_bytes).eq(
+                    stages[-1][j].replicate(config.operand_bytes)
                 ),
             ]
         return m

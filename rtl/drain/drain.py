@@ -119,8 +119,8 @@ class Drain(wiring.Component):
         gate = clock_gate(m, platform, "epilogue", active, max(Epilogue.LATENCY + 1, latency), reset=False)
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Maximum(config, sum_width(config), limited=config.clamps)
-        en, held, summing, summed = Signal(), Signal(), Signal(), Signal()  # summed: by the array
-        passes, more = (Signal(), Signal()) if folds else (en, None)  # a group of lanes; others follow it
+        en, summing, summed = Signal(init=1), Signal(), Signal()  # summed: by the array
+        passes, next_passes = Signal(init=1) if folds else en, Signal()  # a group of lanes, in this cycle and the next
         step = Signal.like(walk.step)
         m.d.comb += [
             summed.eq(~d.vector & ~d.zeros),
@@ -128,38 +128,24 @@ class Drain(wiring.Component):
             steps.o.ready.eq(en), step.eq(steps.o.payload), step.valid.eq(steps.o.valid),
         ]  # fmt: skip
         asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
-        pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
-        wanted = Signal()  # a vector from the pool unit enters
-        # Engines that are far apart; norms give one a cycle.
-        between = Skid if config.normalises else RegisterSlice
-        m.submodules.vectors = vectors = between(DrainVector(config))
-        wiring.connect(m, wiring.flipped(self.vector), vectors.i)
-        will_want, will_come, will_pass, may = Signal(), Signal(), Signal(), Signal(init=1)
-        m.d.comb += will_pass.eq(~will_want | will_come)
-        kept = vectors.o.valid & ~vectors.o.ready
-        came = vectors.i.valid & vectors.i.ready
-        m.d.comb += [
-            will_want.eq(Mux(en, before.valid & pooled, wanted)),
-            will_come.eq(kept | came if between is RegisterSlice else kept | vectors.i.valid | ~vectors.i.ready),
-            passes.eq(may & ~(entering.valid & held)),
-            vectors.o.ready.eq(wanted & ~more if folds else wanted),
-        ]  # fmt: skip
-        m.d.sync += [wanted.eq(will_want), may.eq(will_pass)]  # known ahead: the enable of hundreds
-        self._operands(m, d, summed, (en, passes, more), delayed(m, step.valid, 1, en), asking, epilogue, vectors)
+        full, tail = lane_masks(m, config, d)
+        groups = fold(m, config, (full, tail), before, en, passes, next_passes) if folds else None
+        vectors, missing = self._vectors(m, d, before, en)
+        self._operands(m, d, summed, (en, passes, groups), delayed(m, step.valid, 1, en), asking, epilogue, vectors)
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
-            self._reorganise(m, d, walk.start, entering, more, epilogue, held, summing)
+            missing |= self._reorganise(m, d, walk.start, before, entering, en, epilogue, summing)
+        m.d.comb += next_passes.eq(~missing)
+        m.d.sync += passes.eq(next_passes)  # known a cycle ahead, as hundreds of registers wait for it
         self._settings(m, d, epilogue, tracker)
-        full, tail = lane_masks(m, config, d)
-        plain = lane_shifts(m, config, d, en, before, tail, vectors.o.payload, epilogue)
+        plain = lane_shifts(m, config, d, en, before, tail, vectors.payload, epilogue)
         m.d.comb += [
             epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0)),
             epilogue.plain.eq(entering.plain | plain),
         ]
 
         if folds:
-            fold(m, config, full, tail, before, entering, en, passes, more, epilogue, None if config.reorganises else will_pass)
-
+            m.d.comb += [epilogue.group.eq(groups.group), epilogue.final.eq(entering.valid & en)]
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
         group = epilogue.group if folds else None
@@ -219,48 +205,57 @@ class Drain(wiring.Component):
             self.begins.eq((fsm.ongoing("IDLE") & self.i.valid) | (fsm.ongoing("WAIT") & ready)),
         ]  # fmt: skip
 
-    def _reorganise(self, m, d, start, entering, more, epilogue, held, summing):
-        """Sum up the epilogue's results, or give the sums to it; ``held``: the vector that enters must wait."""
+    def _vectors(self, m, d, before, en):
+        """Take vectors from the pool unit, which is far away.
+
+        Returns them, and whether the pipeline must wait for one in the next cycle.
+        """
+        between = Skid if self._config.normalises else RegisterSlice  # norms give a vector a cycle
+        m.submodules.vectors = vectors = between(DrainVector(self._config))
+        wiring.connect(m, wiring.flipped(self.vector), vectors.i)
+        pooled = d.vector & ~d.reorganise if self._config.reorganises else d.vector
+        wanted, next_wanted = Signal(), Signal()
+        m.d.comb += [next_wanted.eq(Mux(en, before.valid & pooled, wanted)), vectors.o.ready.eq(wanted & en)]
+        m.d.sync += wanted.eq(next_wanted)
+        come = vectors.i.valid | ~vectors.i.ready if self._config.normalises else vectors.i.valid & vectors.i.ready
+        return vectors.o, next_wanted & ~come & ~(vectors.o.valid & ~vectors.o.ready)
+
+    def _reorganise(self, m, d, start, before, entering, en, epilogue, summing):
+        """Sum up the epilogue's results, or give the sums to it; True if the pipeline must wait in the next cycle."""
         m.submodules.reorganise = reorganise = Reorganise(self._config)
-        part, whole = reorganise.i, entering.valid
+        part, enters, folds = reorganise.i, entering.valid & en, hasattr(epilogue, "group")
         masks, group, final = epilogue.o_mask, 0, 1
-        if more is not None:
+        if folds:
             masks, group, final = epilogue.inner.o_mask, epilogue.o_group, epilogue.o_final
-            whole &= ~more
         m.d.comb += [
             reorganise.d.eq(d), reorganise.start.eq(start),
-            reorganise.enter.eq(whole), reorganise.row.eq(entering.row_end),
+            reorganise.enter.eq(enters), reorganise.row.eq(entering.row_end),
             reorganise.last.eq(entering.last),
             *(value.eq(result) for value, result in zip(part.values, epilogue.o, strict=False)),
             part.mask.eq(masks), part.group.eq(group), part.final.eq(final),
-            reorganise.o.ready.eq(whole & d.vector & d.reorganise),
-            held.eq(d.reorganise & Mux(d.vector, ~reorganise.o.valid, ~reorganise.ready)),
-            summing.eq(reorganise.busy),
+            reorganise.o.ready.eq(enters & d.vector & d.reorganise), summing.eq(reorganise.busy),
         ]  # fmt: skip
-        with m.If(d.vector & d.reorganise & (1 if more is None else epilogue.group == 0)):
+        with m.If(d.vector & d.reorganise & (epilogue.group == 0 if folds else 1)):
             m.d.comb += epilogue.x[0].eq(reorganise.o.payload)
+        held = d.reorganise & Mux(d.vector, ~reorganise.next_valid, ~reorganise.next_ready)
+        return held & Mux(en, before.valid, entering.valid)
 
     def _operands(self, m, d, summed, moves, first, asking, epilogue, vectors):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
-        en, passes, more = moves
+        en, passes, groups = moves
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(en & self.acc.valid):
             m.d.sync += self.acc.addr.eq(self.acc.addr + 1)
         m.d.comb += [
-            self.acc.en.eq(en),
-            self.acc.valid.eq(asking.valid & summed),
-            self.c_read.en.eq(en),
-            self.c_read.valid.eq(first & (d.c_mode != 0)),
-        ]
-        chosen, zeros = Signal(), Signal()  # of ``d``, for the data, a cycle later; each register has fewer loads
-        m.d.sync += [chosen.eq(d.vector), zeros.eq(d.zeros)]
-        vector, group = vectors.o.payload, getattr(epilogue, "group", None)
-        pooled = vector.sums if self._config.normalises else vector
-        sums = choose_sums(
-            m, self._config, self.acc, chosen, pooled, zeros, group, en, getattr(epilogue, "following", None)
-        )
-        words = self.c_read.data if group is None else of_banks(m, self._config, self.c_read, passes, more)
+            self.acc.en.eq(en), self.acc.valid.eq(asking.valid & summed),
+            self.c_read.en.eq(en), self.c_read.valid.eq(first & (d.c_mode != 0)),
+        ]  # fmt: skip
+        pooled = vectors.payload.sums if self._config.normalises else vectors.payload
+        sums = choose_sums(m, self._config, d, self.acc, pooled, en, groups)
+        words = self.c_read.data
+        if groups is not None:
+            words = of_banks(m, self._config, self.c_read, en, passes, groups.more)
         m.d.comb += [x.eq(value) for x, value in zip(epilogue.x, sums, strict=True)]
         m.d.comb += [c.eq(value) for c, value in zip(epilogue.c, words, strict=False)]
 
@@ -295,14 +290,10 @@ class Drain(wiring.Component):
         m.d.comb += [
             bias.r_word.eq(delayed(m, word, until, reset=False)),
             bias.r_lane.eq(delayed(m, lane, until, reset=False)),
-            bias.valid.eq(self.bias_valid),
-            bias.half.eq(self.bias_half),
-            bias.start.eq(self.bias_start),
-            bias.data.eq(self.bias_data),
-            bias.r_half.eq(d.half),
-            bias.r_serial.eq(d.swap),
-            bias.r_none.eq(~d.bias),
-        ]
+            bias.valid.eq(self.bias_valid), bias.half.eq(self.bias_half),
+            bias.start.eq(self.bias_start), bias.data.eq(self.bias_data),
+            bias.r_half.eq(d.half), bias.r_serial.eq(d.swap), bias.r_none.eq(~d.bias),
+        ]  # fmt: skip
         if self._config.convolves_channels:
             m.d.comb += bias.vector.eq(self.bias_vector)
         if hasattr(bias, "r_group"):

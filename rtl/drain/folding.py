@@ -26,13 +26,14 @@ def of_group(config: Config, values, group) -> list:
     return list(values) if group is None else [Array(values[lane::width])[group] for lane in range(width)]
 
 
-def of_banks(m, config: Config, port, passes, more) -> list:
+def of_banks(m, config: Config, port, en, passes, more) -> list:
     """Elements of C of the group at the epilogue, from a ``port`` whose data come in the order of banks.
 
-    A group passes with ``passes``; with ``more`` the same vector's next one follows.
+    A group passes with ``passes``; with ``more`` the same vector's next one follows, else the pipeline moves on, with
+    ``en``.
     """
     width, found = config.epilogue_width, []
-    turn = delayed(m, port.rot, Scratchpad.READ_LATENCY - 1, passes & ~more, reset=False)
+    turn = delayed(m, port.rot, Scratchpad.READ_LATENCY - 1, en, reset=False)
     for lane in range(width):
         bank = Signal.like(port.rot, name=f"bank{lane}", reset_less=True)
         with m.If(passes):
@@ -41,28 +42,25 @@ def of_banks(m, config: Config, port, passes, more) -> list:
     return found
 
 
-def choose_sums(m, config: Config, acc, vector, pooled, zeros, group, en, following) -> list:
-    """Sums of the lanes of a ``group``, or of a whole vector if that is None.
+def choose_sums(m, config: Config, d, acc, pooled, en, groups) -> list:
+    """Sums of the lanes of the vector at the epilogue, or of its group that :class:`Groups` gives, if that isn't None.
 
-    They are ``pooled`` if ``vector``, 0 if ``zeros``, else those of the accumulator's half that was asked for. Of many
-    lanes a bit for each choice makes fewer LUTs than multiplexers one after the other.
+    They are ``pooled`` if ``d.vector``, 0 if ``d.zeros``, else those of the accumulator's half that was asked for. Of
+    many lanes a bit for each choice makes fewer LUTs than multiplexers one after the other. ``d`` has
+    stood for long; what is made of it are registers, so that each has fewer loads.
     """
     halves, lanes = list(acc.data), range(config.result_lanes)
-    if group is None:
+    if groups is None:
+        vector, zeros = (delayed(m, bit, 1) for bit in (d.vector, d.zeros))
         psums = acc.data[0].shape()(Mux(acc.data_half, halves[1].as_value(), halves[0].as_value()))
         added = [psums[lane] if lane < config.cols else 0 for lane in lanes]
         given = [pooled[lane] if lane < config.rows else 0 for lane in lanes]
         return [Mux(zeros, 0, Mux(vector, *pair)) for pair in zip(given, added, strict=True)]
-    # Each choice is a register, as it has many loads: from the group and the half of the next cycle.
-    half = delayed(m, acc.half, 1, en)
-    half = Mux(en, half, delayed(m, half, 1, en))
-    n_groups = config.folds(config.result_lanes)
-    pools = [Signal(name=f"pools{number}") for number in range(n_groups)]
-    sums = [[Signal(name=f"sums{number}_{h}") for h in range(2)] for number in range(n_groups)]
-    for number in range(n_groups):
-        here = following[number] & ~zeros
-        m.d.sync += pools[number].eq(here & vector)
-        m.d.sync += [chosen.eq(here & ~vector & (half == h)) for h, chosen in enumerate(sums[number])]
+    next_half = Mux(en, delayed(m, acc.half, 1, en), acc.data_half)
+    pools, sums = [], []  # whether a group, or a half's group, is chosen
+    for here in groups.next_group:
+        pools.append(delayed(m, here & d.vector & ~d.zeros, 1))
+        sums.append([delayed(m, here & ~d.vector & ~d.zeros & (next_half == half), 1) for half in range(2)])
     found = []
     for first in range(config.epilogue_width):
         terms = []
@@ -70,9 +68,7 @@ def choose_sums(m, config: Config, acc, vector, pooled, zeros, group, en, follow
             if lane < config.rows:
                 terms.append(Mux(pools[number], pooled[lane].as_unsigned(), 0))
             if lane < config.cols:
-                terms += [
-                    Mux(sums[number][half], words[lane].as_unsigned(), 0) for half, words in enumerate(halves)
-                ]
+                terms += [Mux(sums[number][half], words[lane].as_unsigned(), 0) for half, words in enumerate(halves)]
         found.append(reduce(or_, terms))
     return found
 
@@ -94,6 +90,10 @@ class Groups(wiring.Component):
         the group to pass
     more : Out(1)
         the vector has groups after this one
+    next_group : Out
+        bit k: ``group`` of the next cycle is k
+    next_more : Out(1)
+        ``more`` of the next cycle
 
     Timing
     ------
@@ -106,7 +106,8 @@ class Groups(wiring.Component):
         super().__init__({
             "full": In(config.result_lanes), "tail": In(config.result_lanes),
             "take": In(1), "valid": In(1), "short": In(1), "step": In(1),
-            "group": Out(range(self._last + 1)), "more": Out(1), "will_more": Out(1), "following": Out(self._last + 1),
+            "group": Out(range(self._last + 1)), "more": Out(1),
+            "next_group": Out(self._last + 1), "next_more": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -120,15 +121,14 @@ class Groups(wiring.Component):
                     m.d.sync += last_of[name].eq(group)
         left, coming = Signal.like(self.group), Signal.like(self.group)
         m.d.comb += coming.eq(Mux(self.short, last_of["tail"], last_of["full"]))
-        here = Signal(self._last + 1, init=1)
-        m.d.comb += self.following.eq(Mux(self.take, 1, Mux(self.step, here << 1, here)))
-        m.d.sync += here.eq(self.following)
-        m.d.comb += self.will_more.eq(Mux(
-            self.take, self.valid & (coming != 0), Mux(self.step, left != 1, self.more)))  # fmt: skip
-        m.d.sync += self.more.eq(self.will_more)
+        here = Signal(self._last + 1, init=1)  # a bit for each group
+        m.d.comb += [self.next_group.eq(here), self.next_more.eq(self.more)]
+        m.d.sync += [here.eq(self.next_group), self.more.eq(self.next_more)]
         with m.If(self.take):
+            m.d.comb += [self.next_group.eq(1), self.next_more.eq(self.valid & (coming != 0))]
             m.d.sync += [self.group.eq(0), left.eq(coming)]
         with m.Elif(self.step):
+            m.d.comb += [self.next_group.eq(here << 1), self.next_more.eq(left != 1)]
             m.d.sync += [self.group.eq(self.group + 1), left.eq(left - 1)]
         return m
 
@@ -165,7 +165,7 @@ class FoldedEpilogue(wiring.Component):
         lanes, ports = config.result_lanes, self.inner.signature.members
         operands = ports["o"].shape.elem_shape
         super().__init__({
-            "mask": In(lanes), "group": In(range(self._groups)), "following": In(self._groups), "final": In(1),
+            "mask": In(lanes), "group": In(range(self._groups)), "final": In(1),
             **{name: ports[name] for name in PASSED_ON if name in ports},
             "o": Out(data.ArrayLayout(operands, lanes)), "o_mask": Out(lanes),
             "o_group": Out(range(self._groups)), "o_final": Out(1),
@@ -201,21 +201,17 @@ class FoldedEpilogue(wiring.Component):
             ]  # fmt: skip
 
 
-def fold(m, config: Config, full, tail, before, entering, en, passes, more, epilogue, will_pass=None) -> None:
+def fold(m, config: Config, masks, before, en, passes, next_passes) -> Groups:
     """Let the groups of a vector pass one after the other, while the pipeline before them waits.
 
-    ``full`` and ``tail`` are the lanes of vectors, ``before`` and ``entering`` the walk's steps a cycle before the
-    epilogue and at it. With ``passes`` a group may pass. ``en`` and ``more`` are driven: the pipeline moves on, the
-    vector has groups after this one.
+    ``masks`` are the lanes of a full vector and of a short one, ``before`` is the walk's step a cycle before the
+    epilogue. With ``passes`` a group passes, and ``next_passes`` is that of the next cycle. ``en`` is driven: the
+    pipeline moves on, as the vector's last group passes.
     """
     m.submodules.groups = groups = Groups(config)
-    moves = Signal(init=1)
-    if will_pass is not None:  # decided a cycle before, as hundreds wait for it
-        m.d.sync += moves.eq(will_pass & ~groups.will_more)
     m.d.comb += [
-        groups.full.eq(full), groups.tail.eq(tail),
-        groups.take.eq(en), groups.valid.eq(before.valid), groups.short.eq(before.tail),
-        groups.step.eq(passes), more.eq(groups.more),
-        en.eq(passes & ~more if will_pass is None else moves),
-        epilogue.group.eq(groups.group), epilogue.following.eq(groups.following), epilogue.final.eq(entering.valid & en),
+        groups.full.eq(masks[0]), groups.tail.eq(masks[1]),
+        groups.take.eq(en), groups.valid.eq(before.valid), groups.short.eq(before.tail), groups.step.eq(passes),
     ]  # fmt: skip
+    m.d.sync += en.eq(next_passes & ~groups.next_more)
+    return groups

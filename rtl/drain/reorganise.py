@@ -33,12 +33,14 @@ class Reorganise(wiring.Component):
         a vector enters the epilogue; only while ``ready``
     row, last : In(1)
         it is the last of an o, of the descriptor
-    ready : Out(1)
-        a vector may enter
+    ready, next_ready : Out(1)
+        a vector may enter, in this cycle and in the next one
     i : In(PartLayout(config))
         the epilogue's results, a group of lanes after the other; the last ``result_latency(config)`` cycles later
     o : Out(stream.Signature(signed(config.acc_width)))
         the sums
+    next_valid : Out(1)
+        ``o.valid`` of the next cycle
 
     Attributes
     ----------
@@ -56,9 +58,9 @@ class Reorganise(wiring.Component):
         self.settle_cycles = result_latency(config) + N_WINDOWS
         super().__init__({
             "d": In(descriptor_layout(DRAIN)), "start": In(1), "busy": Out(1),
-            "enter": In(1), "row": In(1), "last": In(1), "ready": Out(1),
+            "enter": In(1), "row": In(1), "last": In(1), "ready": Out(1), "next_ready": Out(1),
             "i": In(PartLayout(config)),
-            "o": Out(stream.Signature(signed(config.acc_width))),
+            "o": Out(stream.Signature(signed(config.acc_width))), "next_valid": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -78,7 +80,7 @@ class Reorganise(wiring.Component):
             pixels.d.eq(d), pixels.start.eq(self.start), pixels.i.eq(self.i), pixels.valid.eq(arrived & d.swap),
             pixels.rows.eq(walk.rows), pixels.columns.eq(walk.columns),
             sums.d.eq(d), sums.start.eq(self.start & d.reorganise & d.vector),
-            sums.term.eq(Mux(d.swap, pixels.term, filters.term)),
+            sums.term.eq(Mux(d.swap, pixels.term, filters.term)), self.next_valid.eq(sums.next_valid),
         ]  # fmt: skip
         self._control(m, walk, filters, pixels)
         return m
@@ -91,28 +93,27 @@ class Reorganise(wiring.Component):
         ended = Signal()
         pace = Signal(N_WINDOWS)  # a bit for each cycle to wait
         others = Signal(N_WINDOWS)  # windows of a vector after its first
-        ready = self.ready  # a register, since the drain's pipeline waits for it
         m.d.comb += others.eq(Mux(d.swap, pixels.wanted & (pixels.wanted - 1), 0))
-        m.d.sync += [count.eq(count - 1), pace.eq(pace & (pace - 1))]
+        m.d.sync += [count.eq(count - 1), pace.eq(pace & (pace - 1)), self.ready.eq(self.next_ready)]
         with m.FSM() as fsm:
             with m.State("IDLE"), m.If(self.start & d.reorganise & ~d.vector):
                 m.next = "FIRST"
             with m.State("FIRST"):
-                m.d.comb += [walk.step.eq(1), pixels.clear.eq(1)]
-                m.d.sync += [count.eq(cols - 1), ready.eq(~d.swap)]
+                m.d.comb += [walk.step.eq(1), pixels.clear.eq(1), self.next_ready.eq(~d.swap)]
+                m.d.sync += count.eq(cols - 1)
                 m.next = "STREAM"
                 with m.If(d.swap):
                     m.next = "LOCATE"
             with m.State("LOCATE"):
                 m.d.comb += [walk.step.eq(1), pixels.locate.eq(1)]
                 with m.If(count == 0):
-                    m.d.sync += ready.eq(1)
+                    m.d.comb += self.next_ready.eq(1)
                     m.next = "STREAM"
             with m.State("STREAM"):
-                m.d.sync += ready.eq((pace & (pace - 1)) == 0)
-                with m.If(self.enter & ready):
-                    m.d.sync += [count.eq(self.settle_cycles - 1), ended.eq(self.last)]
-                    m.d.sync += [pace.eq(others), ready.eq(~self.row & (others == 0))]
+                m.d.comb += self.next_ready.eq((pace & (pace - 1)) == 0)
+                with m.If(self.enter & self.ready):
+                    m.d.sync += [count.eq(self.settle_cycles - 1), ended.eq(self.last), pace.eq(others)]
+                    m.d.comb += self.next_ready.eq(~self.row & (others == 0))
                     with m.If(self.row):
                         m.next = "SETTLE"
             with m.State("SETTLE"), m.If(count == 0):
@@ -126,7 +127,8 @@ class Reorganise(wiring.Component):
             with m.State("FLUSH"):
                 m.d.comb += filters.flush.eq(1)
                 with m.If(filters.done):
-                    m.d.sync += [count.eq(end_cycles - 1), ready.eq(~ended)]
+                    m.d.sync += count.eq(end_cycles - 1)
+                    m.d.comb += self.next_ready.eq(~ended)
                     m.next = "STREAM"
                     with m.If(ended):
                         m.next = "END"

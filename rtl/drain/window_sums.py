@@ -54,6 +54,8 @@ class WindowSums(wiring.Component):
         read ``d.n_out`` sums from ``d.at`` on
     o : Out(stream.Signature(signed(config.acc_width)))
         each sum times ``d.mantissa``
+    next_valid : Out(1)
+        ``o.valid`` of the next cycle
 
     Attributes
     ----------
@@ -73,6 +75,7 @@ class WindowSums(wiring.Component):
         super().__init__({
             "term": In(TermLayout(config)),
             "d": In(descriptor_layout(DRAIN)), "start": In(1), "o": Out(stream.Signature(signed(config.acc_width))),
+            "next_valid": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -99,8 +102,10 @@ class WindowSums(wiring.Component):
         with m.If(moving):
             m.d.sync += s2_word.eq(read.data)
         self._add(m, write, s2_word)
+        comes = delayed(m, reading, self.READ_LATENCY - 1, moving)
         m.d.comb += [
-            self.o.valid.eq(delayed(m, reading, self.READ_LATENCY, moving)),
+            self.next_valid.eq(~moving | comes),
+            self.o.valid.eq(delayed(m, comes, 1, moving)),
             self.o.payload.eq(self._product(m, s2_word, moving)),
         ]
         return m

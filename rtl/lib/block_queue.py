@@ -1,11 +1,10 @@
 """A queue in a memory block, for items too wide for registers or small memories."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .block_memory import BlockMemory
-from .delay import delayed
 
 __all__ = ["BlockQueue"]
 
@@ -39,13 +38,12 @@ class BlockQueue(wiring.Component):
     An item can be read two cycles after it was written; one item a cycle.
     """
 
-    def __init__(self, width: int, depth: int, registered: bool = False):
+    def __init__(self, width: int, depth: int):
         if depth < 2 or depth & (depth - 1):
             raise ValueError(f"depth must be a power of two above 1, not {depth!r}")
         self.depth = depth
-        self._registered = registered
         super().__init__({
-            "w_rdy": Out(1, init=1), "w_en": In(1), "w_data": In(width), "r_rdy": Out(1), "r_en": In(1), "r_data": Out(width),
+            "w_rdy": Out(1), "w_en": In(1), "w_data": In(width), "r_rdy": Out(1), "r_en": In(1), "r_data": Out(width),
             "level": Out(range(depth + 2)),
         })  # fmt: skip
 
@@ -53,27 +51,17 @@ class BlockQueue(wiring.Component):
         m = Module()
         m.submodules.memory = memory = BlockMemory(len(self.w_data), self.depth, block=True)
         first, last = (Signal(range(self.depth), name=name) for name in ("first", "last"))
-        stored = Signal(range(self.depth + 1))
-        there, moves = self.r_rdy, self.r_en
-        if self._registered:  # ``there``: a word has been read
-            there = Signal()
-            moves = ~self.r_rdy | self.r_en
-            m.d.comb += self.r_data.eq(delayed(m, memory.r_data, 1, moves, reset=False))
-            with m.If(moves):
-                m.d.sync += self.r_rdy.eq(there)
-        else:
-            m.d.comb += self.r_data.eq(memory.r_data)
+        stored = Signal(range(self.depth + 1))  # its last bit: ``depth``
         write, fetch = self.w_en & self.w_rdy, Signal()
         m.d.comb += [
-            fetch.eq((stored != 0) & (~there | moves)),
+            self.w_rdy.eq(~stored[-1]), fetch.eq((stored != 0) & (~self.r_rdy | self.r_en)),
             memory.w_en.eq(write), memory.w_addr.eq(last), memory.w_data.eq(self.w_data),
-            memory.r_en.eq(fetch), memory.r_addr.eq(first),
-            self.level.eq(stored + self.r_rdy + (there if self._registered else 0)),
+            memory.r_en.eq(fetch), memory.r_addr.eq(first), self.r_data.eq(memory.r_data),
+            self.level.eq(stored + self.r_rdy),
         ]  # fmt: skip
-        m.d.sync += self.w_rdy.eq(Mux(fetch, 1, Mux(write, stored != self.depth - 1, stored != self.depth)))
         m.d.sync += [last.eq(last + write), first.eq(first + fetch), stored.eq(stored + write - fetch)]
         with m.If(fetch):
-            m.d.sync += there.eq(1)
-        with m.Elif(moves):
-            m.d.sync += there.eq(0)
+            m.d.sync += self.r_rdy.eq(1)
+        with m.Elif(self.r_en):
+            m.d.sync += self.r_rdy.eq(0)
         return m
