@@ -83,7 +83,8 @@ class Drain(wiring.Component):
 
     Timing
     ------
-    A descriptor takes ``OVERHEAD`` cycles and ``Config.folds`` for each vector.
+    A descriptor takes ``OVERHEAD`` cycles and ``Config.folds`` for each vector; between two from ``vector`` a cycle more,
+    but with ``Config.normalises``.
     """
 
     READ_STAGES = 1 + Scratchpad.READ_LATENCY
@@ -120,7 +121,8 @@ class Drain(wiring.Component):
         m.submodules.epilogue = gate(ResetInserter(self.reset)(epilogue))
         m.submodules.tracker = tracker = Maximum(config, sum_width(config), limited=config.clamps)
         en, summing, summed = Signal(init=1), Signal(), Signal()  # summed: by the array
-        passes, next_passes = Signal(init=1) if folds else en, Signal()  # a group of lanes, in this cycle and the next
+        passes = Signal(init=1) if folds else en  # a group of lanes passes
+        next_passes = Signal()
         step = Signal.like(walk.step)
         m.d.comb += [
             summed.eq(~d.vector & ~d.zeros),
@@ -139,20 +141,16 @@ class Drain(wiring.Component):
         m.d.sync += passes.eq(next_passes)  # known a cycle ahead, as hundreds of registers wait for it
         self._settings(m, d, epilogue, tracker)
         plain = lane_shifts(m, config, d, en, before, tail, vectors.payload, epilogue)
-        m.d.comb += [
-            epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0)),
-            epilogue.plain.eq(entering.plain | plain),
-        ]
-
+        m.d.comb += epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0))
+        m.d.comb += epilogue.plain.eq(entering.plain | plain)
         if folds:
             m.d.comb += [epilogue.group.eq(groups.group), epilogue.final.eq(entering.valid & en)]
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
         group = epilogue.group if folds else None
         result_addresses(m, config, d, self.c_write, entering.address, group, offsets, latency)
-        for lane, operand in enumerate(epilogue.o):
-            m.d.comb += self.c_write.data[lane].eq(operand)
         m.d.comb += [
+            *(self.c_write.data[lane].eq(operand) for lane, operand in enumerate(epilogue.o)),
             self.c_write.mask.eq(epilogue.o_mask),
             self.saturations.eq(Mux(d.dry, 0, epilogue.saturations)),
             tracker.i.eq(epilogue.magnitudes), tracker.clear.eq(walk.start), self.result.eq(tracker.result),
@@ -214,7 +212,8 @@ class Drain(wiring.Component):
         m.submodules.vectors = vectors = between(DrainVector(self._config))
         wiring.connect(m, wiring.flipped(self.vector), vectors.i)
         pooled = d.vector & ~d.reorganise if self._config.reorganises else d.vector
-        wanted, next_wanted = Signal(), Signal()
+        wanted = Signal()
+        next_wanted = Signal()
         m.d.comb += [next_wanted.eq(Mux(en, before.valid & pooled, wanted)), vectors.o.ready.eq(wanted & en)]
         m.d.sync += wanted.eq(next_wanted)
         come = vectors.i.valid | ~vectors.i.ready if self._config.normalises else vectors.i.valid & vectors.i.ready
@@ -298,5 +297,4 @@ class Drain(wiring.Component):
             m.d.comb += bias.vector.eq(self.bias_vector)
         if hasattr(bias, "r_group"):
             m.d.comb += bias.r_group.eq(delayed(m, epilogue.group, until, reset=False))
-        for lane, value in enumerate(bias.o):
-            m.d.comb += epilogue.bias[lane].eq(value)
+        m.d.comb += [to.eq(value) for to, value in zip(epilogue.bias, bias.o, strict=True)]

@@ -37,7 +37,8 @@ class PairQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         near, far = (Signal.like(self.w_data, name=name, reset_less=True) for name in ("near", "far"))
-        moves, decided = Signal(), Signal()  # decided: the item moves in the next cycle
+        moves = Signal()
+        decided = Signal()  # the item moves in the next cycle
         m.d.comb += [decided.eq(~self.w_rdy & ~self.r_rdy), self.r_data.eq(far)]
         m.d.sync += moves.eq(decided)
         with m.If(self.w_rdy):

@@ -20,7 +20,7 @@ from adagp.rtl.update.chunks import Chunks, chunk_weights
 from amaranth import Cat, Mux, ResetSignal, Signal
 
 from .properties_registers import RESULT_GAP, recent_results
-from .properties_reorganise import REORGANISES, sums_given
+from .properties_reorganise import FOLDED, REORGANISES, sums_given
 from .properties_sums import SUMS, SUMS_DEPTH
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
@@ -167,6 +167,7 @@ def _drain_walk(h):
 
 @job("drain_clamps", lambda: Drain(CLAMPS), depth=50, cut=("t:$mul", "t:$mem_v2"))
 @job("drain_reorganise", lambda: Drain(REORGANISES), depth=50, cut=("t:$mul", "t:$mem_v2"))
+@job("drain_folded", lambda: Drain(FOLDED), depth=50, cut=("t:$mul", "t:$mem_v2"))
 @job("drain", lambda: Drain(CONFIG), depth=50, cut=("t:$mul", "t:$mem_v2"))
 def _drain(h):
     dut = h.dut
@@ -203,6 +204,7 @@ def _drain(h):
         now = runs if name == "drained" else (ahead.any() | behind[0]) & ~walk.d.vector & ~walk.d.zeros
         h.prove(f"{name}: one is held until the end", held == now)
     h.prove("result_valid comes with drained", ~dut.result_valid | dut.drained)
+    _moves_rule(h, entering[-1], under_way[-1][0])
     if dut._config.reorganises:
         sums_given(h, walk, sum(valid for valid, _ in under_way), runs)
     # What the shadows' job counts on: the further a descriptor's end, the longer ago the result before.
@@ -214,6 +216,29 @@ def _drain(h):
         age = min(place + 3 - (place > 1), RESULT_GAP)  # the skid is passed in a cycle
         h.prove(f"end {place}: no result in the {age} cycles before", ~end | ~history[:age].any())
     h.prove(f"results are {RESULT_GAP} cycles apart", ~dut.result_valid | (history == 0))
+
+
+def _moves_rule(h, entering, enters):
+    """What was decided a cycle before: the pipeline moves on unless what the vector at its end needs isn't there."""
+    config, d, en, vectors = h.dut._config, h.block("walk").d, h.block("steps").o.ready, h.block("vectors")
+    wanted, held, last = h.signal("wanted"), 0, 1
+    pooled = d.vector & ~d.reorganise if config.reorganises else d.vector
+    h.prove("wanted: a pooled vector enters", wanted == (enters & pooled))
+    if config.reorganises:
+        reorganise = h.block("reorganise")
+        held = enters & d.reorganise & Mux(d.vector, ~reorganise.o.valid, ~reorganise.ready)
+        h.prove("reorganise: a vector enters only while it is ready",
+                ~(reorganise.enter & d.reorganise & ~d.vector) | reorganise.ready)  # fmt: skip
+    passes = ~(wanted & ~vectors.o.valid) & ~held
+    if config.folds(config.result_lanes) > 1:
+        groups = h.block("groups")
+        last = ~groups.more
+        h.prove("passes: a group, if what it needs is there", groups.step == passes)
+        h.prove("more: only of a vector", ~groups.more | enters)
+        h.cover("a group waits for its vector", wanted & groups.more & ~vectors.o.valid)
+    h.prove("en: the pipeline moves on unless the vector at its end must wait", en == (passes & last))
+    h.prove("vector: only one that is wanted is taken", ~(vectors.o.valid & vectors.o.ready) | (wanted & en))
+    h.cover("a vector is waited for", h.before(wanted & ~vectors.o.valid) & wanted & vectors.o.valid)
 
 
 @job("unpack", lambda: Unpack(CONFIG.port_width, GROUP_BITS))

@@ -60,6 +60,7 @@ def _window_sums(h):
         "d: stands while sums are read", calm | h.before(calm & ~dut.start) | (h.before(d.as_value()) == d.as_value())
     )
     h.prove("nothing is read while terms come", quiet[:-1].all() | calm)
+    h.prove("next_valid: o.valid of the next cycle", h.before(dut.next_valid) == dut.o.valid)
     known, total = Signal(), Signal.like(h.signal("s2_word"))
     with h.m.If(now):
         h.m.d.sync += [known.eq(known | term.fresh), total.eq(Mux(term.fresh, 0, total) + term.value)]
@@ -171,6 +172,8 @@ def _reorganise(h):
     h.prove("ready: only while busy", ~dut.ready | dut.busy)
     h.prove("ready: only where vectors may enter", ~dut.ready | streams)
     h.prove("ready: no window of the last vector is left", ~dut.ready | (h.signal("pace") == 0))
+    h.prove("next_ready: ready of the next cycle", h.before(dut.next_ready) == dut.ready)
+    h.prove("next_valid: o.valid of the next cycle", h.before(dut.next_valid) == dut.o.valid)
     h.prove("STREAM: in time for the last vector's windows", ~streams | dut.ready | (h.signal("pace") != 0))
     term, left = h.block("sums").term, h.signal("pixels.left")
     count, settles, ends, swap = h.signal("count"), h.state("", "SETTLE"), h.state("", "END"), dut.d.swap
