@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ...spec.config import Config
 from ...spec.microcode.descriptors import FILL, Target
 from ..lib.block_queue import BlockQueue
-from ..lib.delay import registered
+from ..lib.delay import delayed
 from ..lib.interfaces import ReadClient, Token, descriptor_layout, descriptor_stream
 from ..lib.standing_queue import StandingQueue
 from .bursts import Bursts, most_bits, pad_element_bits
@@ -103,6 +103,7 @@ class FillRequests(wiring.Component):
             walk.i.valid.eq(segments.o.valid & ahead.w_rdy), ahead.w_en.eq(segments.o.valid & walk.i.ready),
             ahead.w_data.eq(Cat(later, segments.last)), ahead.r_en.eq(~self.segments.valid | self.segments.ready),
         ]  # fmt: skip
-        with m.If(ahead.r_en):  # into a register, as memory blocks take most of a cycle
+        segment = delayed(m, ahead.r_data, 1, ahead.r_en, reset=False)  # as memory blocks take most of a cycle
+        m.d.comb += Cat(self.segments.payload, self.last).eq(segment)
+        with m.If(ahead.r_en):
             m.d.sync += self.segments.valid.eq(ahead.r_rdy)
-        registered(m, Cat(self.segments.payload, self.last), ahead.r_data, ahead.r_en)

@@ -21,6 +21,8 @@ class PairQueue(wiring.Component):
         an item is taken in cycles with ``w_rdy`` and ``w_en``
     r_rdy, r_en, r_data : Out, In, Out
         while ``r_rdy`` there is a first item, in ``r_data`` from a cycle later on; ``r_en`` removes it
+    level : Out(range(3))
+        items in the queue
 
     Timing
     ------
@@ -31,7 +33,7 @@ class PairQueue(wiring.Component):
     def __init__(self, width: int):
         super().__init__({
             "w_rdy": Out(1, init=1), "w_en": In(1), "w_data": In(width),
-            "r_rdy": Out(1), "r_en": In(1), "r_data": Out(width),
+            "r_rdy": Out(1), "r_en": In(1), "r_data": Out(width), "level": Out(range(3)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -39,7 +41,10 @@ class PairQueue(wiring.Component):
         near, far = (Signal.like(self.w_data, name=name, reset_less=True) for name in ("near", "far"))
         moves = Signal()
         decided = Signal()  # the item moves in the next cycle
-        m.d.comb += [decided.eq(~self.w_rdy & ~self.r_rdy), self.r_data.eq(far)]
+        m.d.comb += [
+            decided.eq(~self.w_rdy & ~self.r_rdy), self.r_data.eq(far),
+            self.level.eq(self.r_rdy + ~(self.w_rdy | moves)),
+        ]  # fmt: skip
         m.d.sync += moves.eq(decided)
         with m.If(self.w_rdy):
             m.d.sync += [near.eq(self.w_data), self.w_rdy.eq(~self.w_en)]

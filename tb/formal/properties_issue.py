@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from adagp.rtl.control.command_check import is_update
 from adagp.rtl.control.dispatch import COUNT_WIDTH, Dispatch, WaitLayout
-from adagp.rtl.control.issue import UPDATE_DEPTH, Issue
+from adagp.rtl.control.issue import MAIN_DEPTH, UPDATE_DEPTH, Issue
+from adagp.rtl.lib.pair_queue import PairQueue
 from amaranth import Cat
 
 from .registry import CONFIG, job
-from .rules import bind_streams, fifo_rule
+from .rules import bind_streams, fifo_rule, pair_rule
 
 __all__ = []
 
@@ -23,17 +24,27 @@ MACHINES = {"issue": CONFIG, "issue_low": replace(CONFIG, variant="low"), "issue
 def _queue_rule(h, name, dispatch, queue):
     """A queue's offer has waited long enough, and stays at its front until it is taken."""
     fifo_rule(h, name, queue, by_stream=True)
-    payloads, wait = h.block(f"{name[: -len('queue')]}payloads"), WaitLayout(queue.r_data)
-    h.prove(f"{name}: payloads move with it", (payloads.level == queue.level) & (payloads.r_rdy == queue.r_rdy))
+    path, wait = f"{name[: -len('queue')]}payloads", WaitLayout(queue.r_data)
+    payloads = h.block(path)
+    h.prove(f"{name}: as many payloads", payloads.level == queue.level)
+    h.prove(f"{name}: the payload of what is offered is there", ~dispatch.o.valid | payloads.r_rdy)
+    if isinstance(payloads, PairQueue):
+        pair_rule(h, path)
+        h.prove(f"{name}: the payload of what is offered doesn't move", ~(dispatch.o.valid & h.signal(f"{path}.moves")))
+    else:
+        h.prove(f"{name}: payloads move with it", payloads.r_rdy == queue.r_rdy)
     waited = Cat(dispatch.completed[kind] >= wait[kind] for kind in KINDS).all()
     h.prove(f"{name}: what is offered may go", ~dispatch.o.valid | (queue.r_rdy & waited))
 
 
+@job("dispatch_small", lambda: Dispatch(8, MAIN_DEPTH))
 @job("dispatch", lambda: Dispatch(8, UPDATE_DEPTH))
 def _dispatch(h):
     bind_streams(h)
     queue = h.block("queue")
     _queue_rule(h, "queue", h.dut, queue)
+    there, taken = queue.r_rdy & h.block("payloads").r_rdy, h.signal("taken")
+    h.prove("what was taken leaves the queues", ~taken | (there & ~h.dut.o.valid))
     for which in KINDS:
         wait, short = WaitLayout(queue.r_data)[which], h.dut.completed[which] == 0
         h.cover(f"wait.{which}: waited for", h.before(h.before(queue.r_rdy & short)) & h.dut.o.valid & (wait == 1))
@@ -51,7 +62,8 @@ def _flow(h, name):
     queue, in_flight = h.block(f"{name}.queue"), h.block(f"{name}_in_flight")
     taken = h.signal(f"{name}.taken")  # and still in the queue
     here = queue.level + running - taken
-    h.prove(f"{name}: what was taken leaves its queue", ~taken | (queue.r_rdy & ~h.block(name).o.valid))
+    there = queue.r_rdy & h.block(f"{name}.payloads").r_rdy
+    h.prove(f"{name}: what was taken leaves its queue", ~taken | (there & ~h.block(name).o.valid))
     h.prove(f"{name}: what was taken runs", ~taken | (running != 0))
     h.assume(f"{name}: as many are done as were taken", ~done | (running != 0))
     fifo_rule(h, f"{name}_in_flight", in_flight)

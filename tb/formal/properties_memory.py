@@ -185,11 +185,20 @@ def _answers(h):
 @job("store_reader", lambda: _Reader(CONFIG))
 def _store_reader(h):
     bind_streams(h)
-    waiting = h.before(h.dut.beats.valid & ~h.dut.beats.ready)
-    steady = h.before(h.dut.c.data.as_value()) == h.dut.c.data.as_value()
-    h.assume("c: data stands while the port is off", ~h.before(~h.dut.c.en) | steady)
     h.assume("i: a beat has operands", ~h.dut.i.valid | h.dut.i.p.mask.any())
-    h.prove("c: off while a beat waits", ~waiting | ~h.dut.beats.valid | (h.dut.c.en == h.dut.beats.ready))
+    _reader_rule(h, h.dut, "")
+    h.prove("c: moves in every cycle, as nothing waits there", h.dut.c.en)
+    h.cover("beats: as many wait as there is room for", h.block("queue").level == _Reader.ROOM)
+
+
+def _reader_rule(h, reader, path):
+    """Each beat that is taken is in the scratchpad's pipeline or waits after it, where there is room for all of them."""
+    taken, given = reader.i.valid & reader.i.ready, reader.beats.valid & reader.beats.ready
+    here = h.count(taken, given, 2 * _Reader.ROOM)
+    queue, stages = h.block(f"{path}queue"), h.signals(f"{path}stage")
+    reading = [stage.any() for stage in stages if len(stage) == CONFIG.beat_elements]
+    h.prove(f"{path}beats: in the pipeline, or after it", here == sum(reading) + queue.level)
+    h.prove(f"{path}beats: room for all", here <= _Reader.ROOM)
 
 
 @job("store", lambda: Store(CONFIG), depth=50)
@@ -197,8 +206,6 @@ def _store(h):
     bind_streams(h)
     bind_tokens(h)
     dut = h.dut
-    steady = h.before(dut.c.data.as_value()) == dut.c.data.as_value()
-    h.assume("c: data stands while the port is off", ~h.before(~dut.c.en) | steady)
     request_rule(h, "client.request", dut.client.request)
     begun = dut.client.request.valid & dut.client.request.ready
     under_way = h.count(begun, dut.client.answer.valid, 2 * BEGUN - 1)
@@ -224,7 +231,7 @@ def _store(h):
     h.prove("segments: takes a descriptor at once", ~segments.i.valid | segments.i.ready)
     h.prove("segments: taken by both or none", (bursts.i.valid & bursts.i.ready) == (walk.i.valid & walk.i.ready))
     gate, reader = h.block("gate"), h.block("reader")
-    idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~segments.o.valid & ~h.block("skid").o.valid
+    idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~segments.o.valid & ~reader.beats.valid
     h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
     h.prove("ended: nothing is under way any more", ~h.signal("ended") | (idle & h.state("", "MOVE")))
     skid_rule(h, "gate.arrived", lambda burst: burst_form(1, burst))

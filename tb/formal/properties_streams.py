@@ -1,15 +1,28 @@
-"""Jobs: registers in streams."""
+"""Jobs: registers in streams, and a queue of two."""
 
+from adagp.rtl.lib.pair_queue import PairQueue
 from adagp.rtl.lib.register_slice import RegisterSlice
 from adagp.rtl.lib.skid import Skid
 from amaranth import Mux, Signal
 
 from .registry import job
-from .rules import bind_streams
+from .rules import bind_streams, pair_rule
 
 __all__ = []
 
 WIDTH = 4
+
+
+def _model(h, room, taken, new, given):
+    """A queue of ``room`` items, the oldest first, and how many there are."""
+    items = [Signal(WIDTH, name=f"item{place}") for place in range(room)]
+    level = Signal(range(room + 1))
+    before = level - given  # items before the new one
+    h.m.d.sync += level.eq(before + taken)
+    for place, item in enumerate(items):
+        following = items[place + 1] if place + 1 < room else item
+        h.m.d.sync += item.eq(Mux(taken & (before == place), new, Mux(given, following, item)))
+    return items, level
 
 
 def _keeps_items(h, room):
@@ -17,13 +30,7 @@ def _keeps_items(h, room):
     dut = h.dut
     bind_streams(h)
     taken, given = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
-    items = [Signal(WIDTH, name=f"item{place}") for place in range(room)]
-    level = Signal(range(room + 1))
-    behind = level - given  # items that the new one comes behind
-    h.m.d.sync += level.eq(behind + taken)
-    for place, item in enumerate(items):
-        following = items[place + 1] if place + 1 < room else item
-        h.m.d.sync += item.eq(Mux(taken & (behind == place), dut.i.payload, Mux(given, following, item)))
+    items, level = _model(h, room, taken, dut.i.payload, given)
     h.prove("o: valid while there is an item", dut.o.valid == (level != 0))
     h.prove("o: the oldest item", ~dut.o.valid | (dut.o.payload == items[0]))
     h.prove(f"i: room for {room}", dut.i.ready | (level == room))
@@ -42,3 +49,20 @@ def _register_slice(h):
 @job("skid", lambda: Skid(WIDTH))
 def _skid(h):
     _keeps_items(h, 2)
+
+
+@job("pair_queue", lambda: PairQueue(WIDTH))
+def _pair_queue(h):
+    """Items leave in the order in which they came, wherever a reader takes them after they have moved."""
+    dut, moves = h.dut, h.signal("moves")
+    pair_rule(h, "")
+    h.assume("r_en: only what can be read", ~dut.r_en | (dut.r_rdy & ~moves))
+    items, level = _model(h, 2, dut.w_en & dut.w_rdy, dut.w_data, dut.r_en)
+    h.prove("level: the items that there are", dut.level == level)
+    h.prove("r_data: the oldest item, from a cycle after r_rdy on", ~dut.r_rdy | moves | (dut.r_data == items[0]))
+    near = Mux(dut.r_rdy & ~moves, items[1], items[0])
+    h.prove("near: the newest item, until it has moved", dut.w_rdy | (h.signal("near") == near))
+    h.prove("w_rdy: two cycles after an item can move",
+            ~h.before(h.before(~dut.w_rdy & ~dut.r_rdy)) | dut.w_rdy)  # fmt: skip
+    h.cover("two items", dut.level == 2)
+    h.cover("an item is read as another is written", dut.r_en & dut.w_en & dut.w_rdy)

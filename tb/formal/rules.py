@@ -6,7 +6,7 @@ from amaranth.lib import stream
 
 from .harness import Harness, interfaces
 
-__all__ = ["bind_streams", "bind_tokens", "counter_rule", "fifo_rule", "handshake_rule", "stream_rule"]
+__all__ = ["bind_streams", "bind_tokens", "counter_rule", "fifo_rule", "handshake_rule", "pair_rule", "stream_rule"]
 
 
 def handshake_rule(h: Harness, name: str, valid, ready, payload, guarantee: bool, unless=0) -> None:
@@ -94,3 +94,9 @@ def fifo_rule(h: Harness, name: str, fifo, by_stream: bool = False, reach: int |
     reach = fifo.depth if reach is None else reach
     h.cover(f"{name}: holds {reach}", fifo.level == reach)
     h.cover(f"{name}: empty again", (fifo.level == 0) & (h.before(fifo.level) != 0))
+
+
+def pair_rule(h: Harness, path: str) -> None:
+    """An item of the pair queue at ``path`` moves from a register that holds it to one that is announced to."""
+    queue, moves = h.block(path), h.signal(f"{path}.moves" if path else "moves")
+    h.prove(f"{path or 'queue'}: what moves leaves its register for the other", ~moves | (~queue.w_rdy & queue.r_rdy))
