@@ -91,7 +91,7 @@ class Im2col(wiring.Component):
         levels, reduction = self.levels
         m.submodules.odometer = odometer = Odometer(levels, address_bits, most_bits=most_bits(config, address_bits))
         m.submodules.offsets = offsets = LaneOffsets(config, address_bits, reduction)
-        ones, extra = Signal(), Signal()
+        ones, extra = Signal(name="ones"), Signal(name="extra")
         repeat, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
         final, single = Signal(), Signal()  # the group's last repetition, its only one
         start, group, group_offsets, walking = self._take(m, position, room, odometer, offsets, position.end_sweep)
@@ -158,7 +158,7 @@ class Im2col(wiring.Component):
         given = following.o.payload
         flags = [name for name in given.shape().members if name != "offset"]
         group = Signal(data.StructLayout({name: given.shape().members[name] for name in flags}), reset_less=True)
-        group_valid, will_have = Signal(), Signal()
+        group_valid, will_have = Signal(name="group_valid"), Signal(name="will_have")
         m.d.comb += [
             following.o.ready.eq(~group_valid | ends),
             will_have.eq(Mux(following.o.ready, following.o.valid, group_valid)),

@@ -80,7 +80,8 @@ class LaneOffsets(wiring.Component):
         walk = self.walk.payload
         bits = self.address_bits
         m.submodules.odometer = odometer = Odometer(self.levels, bits, most_bits=most_bits(self.config, bits))
-        busy, making = Signal(), Signal()  # a walk has groups left; a lane is made, for which many registers wait
+        busy = Signal()  # a walk has groups left
+        making = Signal()  # a lane is made, for which many registers wait
         left = Signal(COUNT_BITS)
         lane = Signal(range(rows))
         gives = self.o.valid & self.o.ready
