@@ -68,7 +68,7 @@ def _groups(h, used, busy, group):
     offsets, following = h.block("offsets"), h.block("following").o
     places = [(h.signal("group_valid"), group), (following.valid, following.p)]
     made = offsets.o.valid & offsets.o.ready
-    level, items = Signal(range(3), name="groups"), [Signal(group.shape(), name=f"group_{n}") for n in range(2)]
+    level, items = Signal(range(3), name="groups"), [Signal.like(offsets.o.p, name=f"group_{n}") for n in range(2)]
     staying = level - used
     h.m.d.sync += level.eq(staying + made)
     for number, item in enumerate(items):
