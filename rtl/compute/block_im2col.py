@@ -6,9 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ..lib.odometer import COUNT_BITS, Odometer
-from ..lib.register_slice import RegisterSlice
-from ..lib.delay import delayed
-from .im2col import N_REDUCTION, Im2col, WalkLayout, innermost, most_bits
+from .im2col import Im2col
+from .lane_offsets import N_REDUCTION, WalkLayout, innermost, most_bits
 
 __all__ = ["BlockIm2col", "BlockWalkLayout"]
 
@@ -16,7 +15,7 @@ BlockWalkLayout = data.StructLayout({
     **WalkLayout.members,
     "blocks": 1, "on_columns": 1, "n_rows": COUNT_BITS, "n_cols": COUNT_BITS,
 })  # fmt: skip
-"""A :data:`.im2col.WalkLayout` for either array. With ``blocks`` it is of a GEMM of ``n_rows`` by ``n_cols`` outer
+"""A :data:`.lane_offsets.WalkLayout` for either array. With ``blocks`` it is of a GEMM of ``n_rows`` by ``n_cols`` outer
 positions, whose operand is that of the columns with ``on_columns``; ``repeat`` doesn't matter. Without, the walk is one
 for vectors, as :class:`.im2col.Im2col` has it, once for each group.
 """
@@ -139,76 +138,40 @@ class BlockIm2col(Im2col):
 
     walk_layout = BlockWalkLayout
 
-    def _walk(self, m, position, queue):
-        config = self.config
+    def _walk(self, m, position, room):
+        config, walk = self.config, self.walk.payload
         address_bits = (self.depth * config.banks - 1).bit_length()
-        walk = self.walk.payload
         levels, reduction = self.levels
         m.submodules.odometer = odometer = Odometer(levels, address_bits, True, most_bits(config, address_bits))
         m.submodules.offsets = offsets = BlockOffsets(config, address_bits, reduction)
-        m.submodules.following = following = RegisterSlice(offsets.o.payload.shape())
-        wiring.connect(m, offsets.o, following.i)
-        group = Signal(offsets.o.payload.shape(), reset_less=True)
-        group_valid, busy, ones, extra, kept_extra, held, first, blocks, on_columns = (
-            Signal(name=name)
-            for name in (
-                "group_valid", "busy", "ones", "extra", "kept_extra", "held", "first", "blocks", "on_columns",
+        ones, extra, kept_extra, blocks, on_columns, begins, again = (
+            Signal(name=name) for name in (
+                "ones", "extra", "kept_extra", "blocks", "on_columns", "begins", "again",
             )
         )  # fmt: skip
-        half = Signal(init=1)  # the first ``new`` makes it 0
-        prepared, start, taken, begins, again = (
-            Signal(name=name) for name in ("prepared", "start", "taken", "begins", "again")
-        )
         place = Signal(range(max(config.rows, config.cols)))
+        start, group, group_offsets, walking = self._take(m, position, room, odometer, offsets, position.end_pass)
+        taken = position.valid
         last_extra = self._count_ones(m, walk, start, taken, extra)
-        armed = Signal()  # the walk may start when its predecessor has ended
-        arming = self.walk.valid & prepared & (~walk.new | self.full.avail)
-        m.d.sync += [armed.eq(arming & ~start), start.eq(armed & ~busy & ~start)]
-        offers, takes = self._prepare(m, offsets, prepared)
         size = Mux(on_columns, config.cols, config.rows)
         final = Mux(extra, last_extra | blocks, odometer.last & ~ones)  # the last outer position
         m.d.comb += [
-            self.waiting.eq(self.walk.valid & walk.new & ~self.full.avail),
-            self.walk.ready.eq(start),
-            self.full.take.eq(start & walk.new),
-            odometer.n.eq(innermost(walk.n, levels)), odometer.jump.eq(innermost(walk.jump, levels)),
-            odometer.start.eq(start),
-            position.valid.eq(busy & group_valid & queue.may), position.half.eq(half), position.free.eq(first),
-            position.ones.eq(extra), position.lanes.eq(group.lanes),
-            position.end_pass.eq(final | (blocks & (place + 1 == size))),
+            position.ones.eq(extra), position.end_pass.eq(final | (blocks & (place + 1 == size))),
             position.end_sweep.eq(position.end_pass & (group.last | ~blocks)),
-            position.end_walk.eq(position.end_pass & group.last & group.final),
-            taken.eq(position.valid), begins.eq(place == 0),
+            position.end_walk.eq(position.end_pass & group.last & group.final), begins.eq(place == 0),
             again.eq(blocks & position.end_pass & ~(group.last & group.advance)),
             odometer.save.eq(taken & begins), odometer.restore.eq(taken & again),
             odometer.step.eq(taken & ~extra & ~again),
-            following.o.ready.eq(~group_valid | (taken & position.end_pass)),
         ]  # fmt: skip
         with m.If(start):
-            m.d.sync += [
-                prepared.eq(0), busy.eq(1), ones.eq(walk.ones), first.eq(walk.new & held), place.eq(0),
-                blocks.eq(walk.blocks), on_columns.eq(walk.on_columns),
-            ]  # fmt: skip
-            with m.If(walk.new):
-                m.d.sync += [half.eq(~half), held.eq(1)]
+            m.d.sync += [ones.eq(walk.ones), place.eq(0), blocks.eq(walk.blocks), on_columns.eq(walk.on_columns)]
         with m.If(taken):
             m.d.sync += [
-                first.eq(0), extra.eq(Mux(extra, ~final, ones & odometer.last)),
+                extra.eq(Mux(extra, ~final, ones & odometer.last)),
                 place.eq(Mux(blocks & ~position.end_pass, place + 1, 0)),
-            ]  # fmt: skip
+            ]
             with m.If(begins):
                 m.d.sync += kept_extra.eq(extra)
             with m.If(again):
                 m.d.sync += extra.eq(Mux(begins, extra, kept_extra))
-            with m.If(position.end_walk):
-                m.d.sync += busy.eq(0)
-        with m.If(following.o.ready):
-            m.d.sync += [group.eq(following.o.payload), group_valid.eq(following.o.valid)]
-        loading = following.o.valid & following.o.ready
-        # As in the fetcher of vectors, a cycle later than the rest of the group.
-        late_offsets = Signal.like(group.offset, reset_less=True)
-        late = delayed(m, loading, 1)
-        with m.If(late):
-            m.d.sync += late_offsets.eq(following.o.payload.offset)
-        walking = (arming & ~armed) | start | offsets.busy | loading | offers | takes
-        return odometer.address, late_offsets, walking | late
+        return odometer.address, group_offsets, walking

@@ -17,7 +17,8 @@ from ..norm.norm import Norm
 from .accumulator import Accumulator
 from .block_im2col import BlockIm2col
 from .dataflow import join, multiplying
-from .im2col import N_OUTER, N_REDUCTION, Im2col
+from .im2col import Im2col
+from .lane_offsets import N_OUTER, N_REDUCTION
 from .pool import Pool
 from .pool_job import described, products
 

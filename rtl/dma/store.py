@@ -21,7 +21,7 @@ from ..lib.interfaces import (  # fmt: skip
 )
 from ..lib.room_queue import RoomQueue
 from ..memory.axi import BEGUN
-from ..memory.scratchpad import Scratchpad
+from ..memory.scratchpad import PingPong
 from .bursts import BeatLayout, Beats, Bursts, most_bits, pad_element_bits
 from .region_gate import RegionGate
 from .segments import SegmentLayout, Segments
@@ -119,7 +119,7 @@ class _Reader(wiring.Component):
         m.submodules.queue = queue = RoomQueue(self.beats.payload.shape(), self.ROOM)
         wiring.connect(m, queue.o, wiring.flipped(self.beats))
         stages = [self.i.payload.mask & queue.begins.replicate(config.beat_elements)]
-        for _ in range(Scratchpad.READ_LATENCY):
+        for _ in range(PingPong.READ_LATENCY):
             stages.append(delayed(m, stages[-1], 1))
         m.d.comb += [
             self.i.ready.eq(queue.may),

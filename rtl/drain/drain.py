@@ -23,7 +23,7 @@ from ..lib.interfaces import (
 from ..lib.maximum import Maximum
 from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
-from ..memory.scratchpad import Scratchpad
+from ..memory.scratchpad import PingPong
 from .activation import Bound
 from .bias import BiasMemory
 from .epilogue import Epilogue, result_latency, sum_width
@@ -87,7 +87,7 @@ class Drain(wiring.Component):
     but with ``Config.normalises``.
     """
 
-    READ_STAGES = 1 + Scratchpad.READ_LATENCY
+    READ_STAGES = 1 + PingPong.READ_LATENCY
     OVERHEAD = READ_STAGES + Epilogue.LATENCY + Maximum.LATENCY + 5
 
     def __init__(self, config: Config):

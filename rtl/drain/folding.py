@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...spec.config import Config
 from ..lib.delay import delayed
-from ..memory.scratchpad import Scratchpad
+from ..memory.scratchpad import PingPong
 from .epilogue import Epilogue, result_latency
 
 __all__ = ["FoldedEpilogue", "Groups", "choose_sums", "fold", "of_banks", "of_group"]
@@ -33,7 +33,7 @@ def of_banks(m, config: Config, port, en, passes, more) -> list:
     ``en``.
     """
     width, found = config.epilogue_width, []
-    turn = delayed(m, port.rot, Scratchpad.READ_LATENCY - 1, en, reset=False)
+    turn = delayed(m, port.rot, PingPong.READ_LATENCY - 1, en, reset=False)
     for lane in range(width):
         bank = Signal.like(port.rot, name=f"bank{lane}", reset_less=True)
         with m.If(passes):

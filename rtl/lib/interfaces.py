@@ -220,7 +220,7 @@ class PadRead(wiring.Signature):
 
     Timing
     ------
-    ``data`` follows ``Scratchpad.READ_LATENCY`` enabled cycles after ``addr``.
+    ``data`` follows ``addr`` after as many enabled cycles as the scratchpad's ``READ_LATENCY`` says.
     """
 
     def __init__(self, config: Config, depth: int):

@@ -1,6 +1,6 @@
-"""A queue behind a pipeline that can't wait: what begins is counted against the room at its end."""
+"""A queue after a pipeline that can't wait: what enters the pipeline is counted against the room after it."""
 
-from amaranth import Module, Mux, Signal, unsigned
+from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -9,67 +9,73 @@ __all__ = ["RoomQueue"]
 
 
 class RoomQueue(wiring.Component):
-    """Holds ``depth`` items that left a pipeline, and tells whether another may enter the pipeline.
+    """Holds items that have left a pipeline, and says when another may enter it.
+
+    Pipeline and queue have at most ``depth`` items together, so each finds room when it leaves the pipeline. No enable
+    leads from the queue's reader back through the pipeline.
 
     Parameters
     ----------
     shape
         shape of an item
     depth
-        items in pipeline and queue, a power of two above 2
+        most items in pipeline and queue together
 
     Members
     -------
     may : Out(1)
         an item may enter the pipeline
-    soon : Out(1)
+    room : Out(1)
         ``may`` of the next cycle
     begins : In(1)
-        one enters, only while ``may``
+        an item enters the pipeline; only while ``may``
     valid, payload : In
-        one leaves the pipeline
+        an item leaves the pipeline
     o : Out(stream.Signature(shape))
-        the items
-    settling : Out(1)
-        room is still being counted
+        the items in order
+
+    Raises
+    ------
+    ValueError
+        ``depth`` isn't a power of two above 1
 
     Timing
     ------
-    Latency 1; an item every cycle if the pipeline is up to ``depth`` - 4 cycles long. ``may`` is a register.
+    Latency 1; an item every cycle, if one leaves the pipeline up to ``depth`` - 4 cycles after it has entered. ``may``
+    comes from a register.
     """
 
     def __init__(self, shape, depth: int):
+        if depth < 2 or depth & (depth - 1):
+            raise ValueError(f"depth must be a power of two above 1, not {depth!r}")
         self.depth = depth
         super().__init__({
-            "may": Out(1), "soon": Out(1), "begins": In(1), "valid": In(1), "payload": In(shape), "o": Out(stream.Signature(shape)),
-            "settling": Out(1),
+            "may": Out(1), "room": Out(1), "begins": In(1), "valid": In(1), "payload": In(shape),
+            "o": Out(stream.Signature(shape)),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        used = Signal(range(self.depth + 1))
-        left = Signal()
-        pops = self.o.valid & self.o.ready
-        m.d.sync += [left.eq(pops), used.eq(used + self.begins - left), self.may.eq(self.soon)]
-        m.d.comb += self.soon.eq(used < self.depth - 1)
-        m.submodules.memory = memory = Memory(
-            shape=unsigned(len(self.o.payload.as_value())), depth=self.depth, init=[]
-        )
+        m.submodules.memory = memory = Memory(shape=self.payload.shape(), depth=self.depth, init=[])
         write, read = memory.write_port(), memory.read_port(domain="comb")
-        first, last = Signal(range(self.depth)), Signal(range(self.depth))
-        level = Signal(range(self.depth + 1))
-        several = Signal()
+        first, last = (Signal(range(self.depth), name=name) for name in ("first", "last"))
+        level, used = (Signal(range(self.depth + 1), name=name) for name in ("level", "used"))
+        several = Signal()  # two items or more are in the queue
+        gone = Signal()  # an item has left, which is counted a cycle later, as the reader's ready comes late
+        leaves = self.o.valid & self.o.ready
+        # Before ``may`` falls, an item may begin in this cycle and in the next one.
+        m.d.comb += self.room.eq(used < self.depth - 1)
+        m.d.sync += [self.may.eq(self.room), gone.eq(leaves), used.eq(used + self.begins - gone)]
         m.d.comb += [
             write.en.eq(self.valid), write.addr.eq(last), write.data.eq(self.payload),
-            read.addr.eq(first), self.o.payload.eq(read.data), self.settling.eq(left | (~self.may & self.soon)),
-        ]
+            read.addr.eq(first), self.o.payload.eq(read.data),
+        ]  # fmt: skip
         m.d.sync += [
-            last.eq(last + self.valid), self.o.valid.eq(self.valid | Mux(pops, several, self.o.valid)),
-        ]
-        with m.If(pops):
-            m.d.sync += first.eq(first + 1)
-        with m.If(self.valid & ~pops):
+            last.eq(last + self.valid), first.eq(first + leaves),
+            self.o.valid.eq(self.valid | Mux(leaves, several, self.o.valid)),
+        ]  # fmt: skip
+        with m.If(self.valid & ~leaves):
             m.d.sync += [level.eq(level + 1), several.eq(level != 0)]
-        with m.If(~self.valid & pops):
+        with m.Elif(leaves & ~self.valid):
             m.d.sync += [level.eq(level - 1), several.eq(level > 2)]
         return m

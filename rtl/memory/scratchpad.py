@@ -87,6 +87,8 @@ class _Reader(wiring.Component):
         lanes read consecutive operands: only lane 0's address counts
     banked
         the port's data come in the order of banks
+    registers
+        registers from the memories to the rotation of lanes, at least 1: memory blocks take most of a cycle
 
     Members
     -------
@@ -97,11 +99,17 @@ class _Reader(wiring.Component):
     addr : Out
         words of the banks, in that cycle
     data : In
-        words of all halves, in the enabled cycle after; registered first, as memory blocks take most of a cycle
+        words of all halves, in the enabled cycle after
     """
 
-    def __init__(self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False, far: bool = False):
-        self._consecutive, self._banked, self._far = consecutive, banked, far
+    LATENCY = 4
+    """Cycles from ``port.addr`` to ``port.data`` with one of the ``registers``."""
+
+    def __init__(
+        self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False,
+        registers: int = 1,
+    ):  # fmt: skip
+        self._consecutive, self._banked, self._registers = consecutive, banked, registers
         super().__init__({
             "port": In(PadRead(config, depth)),
             "wants": Out(n_halves), "addr": Out(data.ArrayLayout(range(depth), config.banks)),
@@ -111,28 +119,22 @@ class _Reader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         half, data_half = Signal(), Signal()
-        s1_rot, s2_rot, s3_rot = (Signal.like(self.port.rot, name=f"s{stage}_rot") for stage in (1, 2, 3))
-        s3_words = [delayed(m, words.as_value(), 1, self.port.en, reset=False) for words in self.data]
-        s3_data = data.View(
-            self.data.shape().elem_shape, Mux(delayed(m, data_half, 1, self.port.en), s3_words[-1], s3_words[0])
+        words = [delayed(m, each.as_value(), 1, self.port.en, reset=False) for each in self.data]
+        chosen = Mux(delayed(m, data_half, 1, self.port.en), words[-1], words[0])
+        lanes = data.View(
+            self.data.shape().elem_shape, delayed(m, chosen, self._registers - 1, self.port.en, reset=False)
         )
         to_banks = self._following(m) if self._consecutive else rotated(m, self.port.addr, self.port.rot, left=True)
-        last_rot = s3_rot
-        if self._far:
-            last_rot = delayed(m, s3_rot, 1, self.port.en)
-            s3_data = data.View(s3_data.shape(), delayed(m, s3_data.as_value(), 1, self.port.en, reset=False))
-        to_lanes = s3_data if self._banked else rotated(m, s3_data, last_rot, left=False)
+        if not self._banked:
+            lanes = rotated(m, lanes, delayed(m, self.port.rot, 2 + self._registers, self.port.en), left=False)
         with m.If(self.port.en):
             m.d.sync += [
                 half.eq(self.port.addr[0][-1]),
                 self.wants.eq(Mux(self.port.valid, 1 << self.port.addr[0][-1], 0)),
-                s1_rot.eq(self.port.rot),
                 data_half.eq(half),
-                s2_rot.eq(s1_rot),
-                s3_rot.eq(s2_rot),
             ]
         registered(m, self.addr, to_banks, self.port.en)
-        registered(m, self.port.data, to_lanes, self.port.en)
+        registered(m, self.port.data, lanes, self.port.en)
         return m
 
     def _following(self, m):
@@ -206,8 +208,7 @@ class Scratchpad(wiring.Component):
     before it.
     """
 
-    READ_LATENCY = 4
-    FAR_LATENCY = READ_LATENCY + 1
+    READ_LATENCY = _Reader.LATENCY + 1  # with one more register, as lanes are far from the memory blocks
     WRITE_LATENCY = 1
 
     def __init__(self, config: Config, depth: int):
@@ -217,7 +218,7 @@ class Scratchpad(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.reader = reader = _Reader(self._config, self._depth, far=True)
+        m.submodules.reader = reader = _Reader(self._config, self._depth, registers=2)
         m.submodules.writer = writer = _Writer(self._config, self._depth)
         m.submodules.banks = banks = Banks(self._config, self._depth)
         wiring.connect(m, wiring.flipped(self.read), reader.port)
@@ -234,7 +235,7 @@ class Scratchpad(wiring.Component):
 
 
 class PingPong(wiring.Component):
-    """A scratchpad of two halves, with two readers and two writers; timing as :class:`Scratchpad`'s.
+    """A scratchpad of two halves, with two readers and two writers.
 
     The top bit of lane 0's address is the half, whatever lane 0's mask. No half may be read, or written, through both
     ports at once.
@@ -255,7 +256,13 @@ class PingPong(wiring.Component):
         a reader that lowers ``valid`` for reads that it doesn't want; reads consecutive operands, from lane 0's on
     write0, write1 : In(PadWrite(config, 2 * depth))
         the writers
+
+    Timing
+    ------
+    As :class:`Scratchpad`'s, but with a READ_LATENCY of its own.
     """
+
+    READ_LATENCY = _Reader.LATENCY
 
     def __init__(self, config: Config, depth: int):
         self._config = config

@@ -5,7 +5,7 @@ from collections import Counter
 import cocotb
 import pytest
 from adagp.rtl.drain.drain import Drain
-from adagp.rtl.memory.scratchpad import Scratchpad
+from adagp.rtl.memory.scratchpad import PingPong
 from adagp.spec.presets import preset
 from drain_jobs import DrainModel
 from harness import Bench, parameters
@@ -62,7 +62,7 @@ async def random_descriptors(dut):
 
     await send_biases(bench, model.bias)
     bench.watch(see)
-    pad.serve_reads("c_read", Scratchpad.READ_LATENCY)
+    pad.serve_reads("c_read", PingPong.READ_LATENCY)
     pad.serve_writes("c_write")
     bench.tokens("acc_full", n_gemm)
     bench.tokens("c_ready", COUNT)

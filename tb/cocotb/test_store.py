@@ -4,7 +4,7 @@ import cocotb
 import pytest
 from adagp.rtl.dma.store import Store
 from adagp.rtl.lib.interfaces import PadWrite
-from adagp.rtl.memory.scratchpad import Scratchpad
+from adagp.rtl.memory.scratchpad import PingPong
 from adagp.spec.registers import N_REGIONS
 from amaranth import Module
 from amaranth.lib import wiring
@@ -37,9 +37,9 @@ class StoreOfPad(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.store = self.store
-        m.submodules.pad = pad = Scratchpad(self.config, 2 * self.config.c_depth)
-        wiring.connect(m, self.store.c, pad.read)
-        wiring.connect(m, wiring.flipped(self.pad), pad.write)
+        m.submodules.pad = pad = PingPong(self.config, self.config.c_depth)
+        wiring.connect(m, self.store.c, pad.read1)
+        wiring.connect(m, wiring.flipped(self.pad), pad.write0)
         for name in ("i", "client", "drained"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(self.store, name))
         m.d.comb += self.store.regions.eq(self.regions)

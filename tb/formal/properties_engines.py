@@ -5,7 +5,8 @@ from dataclasses import replace
 from adagp.rtl.compute.block_im2col import BlockIm2col
 from adagp.rtl.compute.compute import Compute
 from adagp.rtl.compute.feeder import Feeder
-from adagp.rtl.compute.im2col import Im2col, LaneOffsets
+from adagp.rtl.compute.im2col import Im2col
+from adagp.rtl.compute.lane_offsets import LaneOffsets
 from adagp.rtl.core import HALVES
 from adagp.rtl.drain.drain import Drain
 from adagp.rtl.drain.epilogue import Epilogue
@@ -25,7 +26,7 @@ from .properties_sums import SUMS, SUMS_DEPTH
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens
 from .rules_blocks import blocks_rule
-from .rules_compute import accumulator_rule, feeder_rule, operand_rule, walks_end_rule
+from .rules_compute import accumulator_rule, feeder_rule, operand_rule, vectors_rule
 from .rules_walks import chunks_rule, odometer_rule, skid_rule, stood_rule, unpack_rule
 
 __all__ = []
@@ -40,6 +41,8 @@ NORM = replace(CONFIG, batch_norm=True)
 CLAMPS = replace(CONFIG, clamps=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16
+SUMS_CUT = "t:$mem_v2 c:*.queue.* %d"
+"""Memories of sums, not those of vectors' queues, whose ends count."""
 DATA = ("t:$mul",)
 """Cells that are cut out of blocks whose rules don't depend on results."""
 
@@ -58,7 +61,9 @@ def _odometer(h):
 @job("lane_offsets", lambda: LaneOffsets(CONFIG, ADDRESS_BITS))
 def _lane_offsets(h):
     bind_streams(h)
-    h.prove(f"lane: at most {CONFIG.rows}", h.signal("lane") <= CONFIG.rows)
+    h.prove("lane: one of them, the first unless they are being made",
+            Mux(h.signal("making"), h.signal("lane") < CONFIG.rows, h.signal("lane") == 0))  # fmt: skip
+    h.prove("making: for a walk", ~h.signal("making") | h.signals("busy")[-1])
     taken = h.dut.walk.valid & h.dut.walk.ready
     h.assume("walk: reduces something", ~taken | (h.dut.walk.p.n_k != 0))
     h.prove("o: a group has lanes", ~h.dut.o.valid | (h.dut.o.p.lanes != 0))
@@ -71,20 +76,20 @@ def _lane_offsets(h):
 def _operand(h):
     bind_streams(h)
     bind_tokens(h)
-    data = h.dut.pad.data.as_value()
-    h.assume("pad: data stands while the port is off", ~h.before(~h.dut.pad.en) | (h.before(data) == data))
     walk = h.dut.walk
-    h.prove("armed: a walk that is prepared, with its tile", ~h.signal("armed") | (
-        walk.valid & h.signal("prepared") & (~walk.payload.new | h.dut.full.avail)))  # fmt: skip
+    h.prove("start: of a walk that is prepared, with its tile, after the one before", ~walk.ready | (
+        walk.valid & h.signal("prepared") & (~walk.payload.new | h.dut.full.avail) & ~h.signals("busy")[-1]
+    ))  # fmt: skip
     h.prove("offered: a walk that isn't prepared", ~h.signal("offered") | (walk.valid & ~h.signal("prepared")))
     stood_rule(h, "offsets.odometer", h.prove)
     held = operand_rule(h, "", h.dut.full, h.dut.free)
     h.prove("free: the half in use isn't given back", ~h.dut.free | (held == HALVES))
-    walks_end_rule(h, "", h.dut)
+    vectors = vectors_rule(h, "", h.dut)
+    h.cover("queue.used: no room for another", h.signal("queue.used") == h.block("queue").depth)
     h.cover("a walk ends", h.dut.o.valid & h.dut.o.p.end_walk)
     h.cover("free", h.dut.free)
     if isinstance(h.dut, BlockIm2col):
-        blocks_rule(h)
+        blocks_rule(h, vectors)
     else:
         stood_rule(h, "odometer", h.prove)
 
@@ -135,17 +140,15 @@ def _norm(h):
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
 
 
-@job("compute_depthwise", lambda: Compute(DEPTHWISE), cut=("t:$mul", "t:$mem_v2"))
-@job("compute", lambda: Compute(CONFIG), cut=("t:$mul", "t:$mem_v2"))
+@job("compute_depthwise", lambda: Compute(DEPTHWISE), cut=("t:$mul", SUMS_CUT))
+@job("compute", lambda: Compute(CONFIG), cut=("t:$mul", SUMS_CUT))
 def _compute(h):
     bind_streams(h)
     h.assume("reset: comes with the engine's own", ~h.dut.resets.any() | ResetSignal())
     bind_tokens(h)
-    for name, pad in (("a", h.dut.a), ("b", h.dut.b)):
-        data = pad.data.as_value()
-        h.assume(f"{name}: data stands while the port is off", ~h.before(~pad.en) | (h.before(data) == data))
+    for name in ("a", "b"):
         operand_rule(h, f"fetch_{name}.", getattr(h.dut, f"{name}_full"), getattr(h.dut, f"{name}_free"))
-        walks_end_rule(h, f"fetch_{name}.", h.block(f"fetch_{name}"))
+        vectors_rule(h, f"fetch_{name}.", h.block(f"fetch_{name}"))
     feeder_rule(h, "feeder.")
     accumulator_rule(h)
     stalls = [h.dut.stall_idle, h.dut.stall_a, h.dut.stall_b, h.dut.stall_drain, h.dut.stall_load, h.dut.active]

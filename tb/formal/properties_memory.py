@@ -16,7 +16,7 @@ from amaranth import Cat, Signal
 
 from .registry import CONFIG, job
 from .rules import bind_streams, bind_tokens, counter_rule
-from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, segments_rule, skid_rule, slice_rule
+from .rules_walks import beat_walk_rule, burst_walk_rule, levels_of, room_rule, segments_rule, skid_rule, slice_rule
 
 __all__ = ["burst_form", "request_rule"]
 
@@ -188,17 +188,18 @@ def _store_reader(h):
     h.assume("i: a beat has operands", ~h.dut.i.valid | h.dut.i.p.mask.any())
     _reader_rule(h, h.dut, "")
     h.prove("c: moves in every cycle, as nothing waits there", h.dut.c.en)
-    h.cover("beats: as many wait as there is room for", h.block("queue").level == _Reader.ROOM)
+    h.cover("beats: as many wait as there is room for", h.signal("queue.level") == _Reader.ROOM)
 
 
 def _reader_rule(h, reader, path):
     """Each beat that is taken is in the scratchpad's pipeline or waits after it, where there is room for all of them."""
     taken, given = reader.i.valid & reader.i.ready, reader.beats.valid & reader.beats.ready
-    here = h.count(taken, given, 2 * _Reader.ROOM)
-    queue, stages = h.block(f"{path}queue"), h.signals(f"{path}stage")
-    reading = [stage.any() for stage in stages if len(stage) == CONFIG.beat_elements]
-    h.prove(f"{path}beats: in the pipeline, or after it", here == sum(reading) + queue.level)
-    h.prove(f"{path}beats: room for all", here <= _Reader.ROOM)
+    here, level = h.count(taken, given, _Reader.ROOM), h.signal(f"{path}queue.level")
+    *stages, leaves = (stage for stage in h.signals(f"{path}stage") if len(stage) in (1, CONFIG.beat_elements))
+    reading = [stage.any() for stage in stages]
+    room_rule(h, f"{path}queue", sum(reading))
+    h.prove(f"{path}beats: in the pipeline, or after it", here == sum(reading) + level)
+    h.prove(f"{path}beats: one leaves the pipeline from its last stage", leaves == reading[-1])
 
 
 @job("store", lambda: Store(CONFIG), depth=50)
@@ -231,6 +232,7 @@ def _store(h):
     h.prove("segments: takes a descriptor at once", ~segments.i.valid | segments.i.ready)
     h.prove("segments: taken by both or none", (bursts.i.valid & bursts.i.ready) == (walk.i.valid & walk.i.ready))
     gate, reader = h.block("gate"), h.block("reader")
+    _reader_rule(h, reader, "reader.")
     idle = bursts.idle & gate.idle & walk.idle & reader.idle & ~segments.o.valid & ~reader.beats.valid
     h.prove("nothing is under way between descriptors", h.state("", "MOVE") | idle)
     h.prove("ended: nothing is under way any more", ~h.signal("ended") | (idle & h.state("", "MOVE")))

@@ -3,24 +3,26 @@
 They are of fetchers with two levels of outer positions and one of the reduction.
 """
 
-from adagp.rtl.compute.im2col import Im2col, most_bits
+from adagp.rtl.compute.lane_offsets import most_bits
 from amaranth import Cat, Mux, Signal, Value
+from amaranth.lib import data
 
 from .harness import Harness
-from .rules_walks import odometer_rule, skid_rule, slice_rule
+from .rules_walks import odometer_rule, slice_rule
 
 __all__ = ["blocks_rule"]
 
 
-def blocks_rule(h: Harness) -> None:
+def blocks_rule(h: Harness, vectors: list) -> None:
     """A model of the walks' outer positions says where passes end and which operands are read.
 
     That groups of reduction elements come as they should is another job's; of these the model takes what is said of
-    their blocks.
+    their blocks. ``vectors``: those on their way, from :func:`.rules_compute.vectors_rule`.
     """
     dut, config, walk = h.dut, h.dut.config, h.dut.walk.p
-    taken, start, step = h.signal("taken"), dut.walk.valid & dut.walk.ready, h.block("skid").i.ready
-    position, group = h.signal("position"), h.block("offsets").o.p.shape()(h.signal("group"))
+    taken, start = h.signal("taken"), dut.walk.valid & dut.walk.ready
+    flags = {name: shape for name, shape in h.block("offsets").o.p.shape().members.items() if name != "offset"}
+    position, group = h.signal("position"), data.StructLayout(flags)(h.signal("group"))
     valid, half, _, ones = position[:4]
     bits = h.block("odometer").address.shape().width
     most = 1 << most_bits(config, bits)
@@ -41,36 +43,43 @@ def blocks_rule(h: Harness) -> None:
         ), strict=True)]  # fmt: skip
         h.m.d.sync += new_half.eq(new_half ^ walk.new)
     busy = h.signals("busy")[-1]  # ports are made before
-    h.prove("position: within a walk, of a group", valid == (busy & h.signal("group_valid")))
+    h.prove("position: taken when it is valid", valid == taken)
     h.prove("position: its half changes with each new tile", half == new_half)
     h.prove("position: ones after all others, if there are any", ~busy | (ones == now["extra"]))
     end = {"pass": ends, "sweep": ends & (group.last | ~given["blocks"]), "walk": ends & group.last & group.final}
     h.prove("position: lanes of the group", position[4:-3] == group.lanes)
     h.prove("position: ends of pass, sweep and walk", ~busy | (position[-3:] == Cat(end.values())))
     _odometer_of_model(h, busy, place, now, begin, given)
-    _addresses(h, step, now, group, bits)
-    _vectors(h, position, taken, step)
+    _vectors(h, position, taken, vectors)
     passed = taken & ends & given["blocks"]
     h.cover("a block's positions anew, with its next group", passed & ~group.last & (place != 0))
     h.cover("another block, of the next positions", passed & group.last & group.advance & ~group.final)
     h.cover("a pass of a single position, ones", passed & now["extra"] & (place == 0))
-    _groups(h, taken & ends, busy, group)
+    offset = _groups(h, taken & ends, busy, group)
+    _addresses(h, now, offset, bits)
 
 
 def _groups(h, used, busy, group):
-    """Each group is in use for a pass, in the order in which they were made, and those of a walk within it."""
+    """Each group is in use for a pass, in the order in which they were made, and those of a walk within it.
+
+    Returns the offsets of the group in use.
+    """
     slice_rule(h, "following")
     offsets, following = h.block("offsets"), h.block("following").o
     places = [(h.signal("group_valid"), group), (following.valid, following.p)]
     made = offsets.o.valid & offsets.o.ready
-    level, items = Signal(range(3), name="groups"), [Signal(group.shape(), name=f"group_{n}") for n in range(2)]
+    level, items = Signal(range(3), name="groups"), [Signal.like(offsets.o.p, name=f"group_{n}") for n in range(2)]
     staying = level - used
     h.m.d.sync += level.eq(staying + made)
     for number, item in enumerate(items):
         stays = Mux(used, items[-1].as_value(), item.as_value())
         h.m.d.sync += item.as_value().eq(Mux(made & (staying == number), offsets.o.p.as_value(), stays))
     h.prove("group: one for each pass", level == places[0][0] + places[1][0])
-    h.prove("group: the oldest", ~places[0][0] | (group == items[0]))
+    same = Cat(group[name] == items[0][name] for name in group.shape().members).all()
+    h.prove("group: the oldest", ~places[0][0] | same)
+    loaded = h.before(following.valid & following.ready)
+    offset = Mux(loaded, following.p.offset.as_value(), h.signal("group_offsets"))
+    h.prove("group_offsets: of the oldest, a cycle later", ~places[0][0] | (offset == items[0].offset.as_value()))
     h.prove("following: the one after it", ~following.valid | (
         following.p.as_value() == Mux(places[0][0], items[1].as_value(), items[0].as_value())))  # fmt: skip
     # A walk is in both places from when its groups begin to be made until its last group is used.
@@ -80,6 +89,7 @@ def _groups(h, used, busy, group):
     last = sum(there & each.last & each.final for there, each in places)
     h.prove("prepared: groups of as many walks are there",
             h.signal("prepared") + busy == h.signal("offsets.working") + last)  # fmt: skip
+    return items[0].offset
 
 
 def _positions(h, given, start, taken, group, bits, most):
@@ -152,31 +162,30 @@ def _odometer_of_model(h, busy, place, now, begin, given):
         & (h.signal("kept_extra") == begin["extra"]) & (~begin["extra"] | given["ones"])))  # fmt: skip
 
 
-def _addresses(h, step, now, group, bits):
+def _addresses(h, now, offset, bits):
     """Each lane reads the operand of its position and reduction element, in the position's half."""
     pad, banks = h.dut.pad, h.dut.config.banks
     bank_bits = (banks - 1).bit_length()
     valid, half = h.signal("position")[:2]
-    known, of_half = h.before(valid & step), Signal(name="of_half")
-    h.m.d.sync += of_half.eq(Mux(step, half, of_half))
-    h.prove("pad: moves as vectors do", pad.en == step)
+    taken = h.before(valid), h.before(h.before(valid))
+    of_half = h.before(h.before(half))
+    (outer,) = (signal for signal in h.signals("stage") if len(signal) == bits)
+    group_offsets = data.ArrayLayout(bits, h.dut.config.vector_lanes)(h.signal("group_offsets"))
     for lane in range(h.dut.config.vector_lanes):
-        address = h.before((now["address"] + group.offset[lane])[:bits])
-        h.prove(f"pad.addr[{lane}]: the operand's", ~known | (pad.addr[lane] == Cat(address[bank_bits:], of_half)))
+        address = h.before((now["address"] + offset[lane])[:bits])
+        h.prove(f"group_offsets[{lane}]: of the position a cycle before",
+                ~taken[0] | ((outer + group_offsets[lane])[:bits] == address))  # fmt: skip
+        address = h.before(address)
+        h.prove(f"pad.addr[{lane}]: the operand's", ~taken[1] | (pad.addr[lane] == Cat(address[bank_bits:], of_half)))
         if lane == 0:
-            h.prove("pad.rot: the first lane's bank", ~known | (pad.rot == address[:bank_bits]))
+            h.prove("pad.rot: the first lane's bank", ~taken[1] | (pad.rot == address[:bank_bits]))
 
 
-def _vectors(h, position, taken, step):
+def _vectors(h, position, taken, vectors):
     """Each position gives one vector, in order, with its lanes and ends; one arbitrary vector is followed."""
-    dut, skid = h.dut, h.block("skid")
+    dut = h.dut
     flags = len(position) - 4  # lanes and ends come last in both layouts
-    stages = [h.signal(f"stage{stage}") for stage in range(Im2col.latency)]
-    layout, spare = dut.o.p.shape(), h.signal("skid.spare")
-    lanes = range(dut.config.vector_lanes)
-    skid_rule(h, "skid", lambda item: Cat((lane < item.lanes) | (item.data[lane] == 0) for lane in lanes).all())
-    places = [(dut.o.valid, Value.cast(dut.o.p)[-flags:]), (~skid.i.ready, layout(spare).as_value()[-flags:])]
-    places += [(stage[0], stage[-flags:]) for stage in reversed(stages)]
+    places = [(there, bits[-flags:]) for there, bits in vectors]
     leaves, pick = dut.o.valid & dut.o.ready, h.free(name="pick")
     under_way, known = h.count(taken, leaves, len(places)), Signal(name="known")
     ahead, kept = Signal(range(len(places) + 1), name="ahead"), Signal(flags, name="kept_flags")
@@ -192,5 +201,4 @@ def _vectors(h, position, taken, step):
     for number, (there, found) in enumerate(places):
         h.prove(f"place {number}: in order, as it was", ~(known & there & (ahead == before)) | (found == kept))
         before = before + there
-    h.prove("taken: a position, as the pipeline moves", taken == (position[0] & step))
     h.cover("o: the vector that is followed comes after others", leaves & known & (ahead == 0) & h.before(ahead == 1))

@@ -10,8 +10,9 @@ from adagp.spec.microcode.descriptors import VectorMode
 from amaranth import Cat, Mux, Signal, Value
 
 from .harness import Harness
+from .rules_walks import room_rule
 
-__all__ = ["accumulator_rule", "feeder_rule", "operand_rule", "walks_end_rule"]
+__all__ = ["accumulator_rule", "feeder_rule", "operand_rule", "vectors_rule"]
 
 
 def operand_rule(h: Harness, path: str, full, free) -> Signal:
@@ -30,13 +31,27 @@ def operand_rule(h: Harness, path: str, full, free) -> Signal:
     return held
 
 
-def walks_end_rule(h: Harness, path: str, operand: Im2col) -> None:
-    """A walk of the ``operand`` fetcher at ``path`` ends with a pass, in every vector on its way."""
-    # Whether valid or not: all of these end in end_pass, end_sweep, end_walk.
-    vectors = [*(h.signal(f"{path}stage{stage}") for stage in range(Im2col.latency)), h.signal(f"{path}skid.spare")]
-    for vector in (*vectors, operand.o.p):
+def vectors_rule(h: Harness, path: str, operand: Im2col) -> list:
+    """The ``operand`` fetcher at ``path`` begins a vector only if it finds room, and its walks end with a pass.
+
+    Returns the vectors on their way, the oldest first: whether each is there, and its bits, lanes and ends last.
+    """
+    stages = [h.signal(f"{path}stage{stage}") for stage in reversed(range(Im2col.latency))]
+    for vector in (*stages, operand.o.p):  # whether valid or not: all end in end_pass, end_sweep, end_walk
         ends = Value.cast(vector)[-3:]
         h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
+    lanes = range(operand.config.vector_lanes)
+
+    def meant(vector):
+        empty = Cat((lane < vector.lanes) | (vector.data[lane] == 0) for lane in lanes)
+        return (~vector.end_walk | vector.end_pass) & empty.all()
+
+    queue = h.block(f"{path}queue")
+    busy = h.signals(f"{path}busy")[-1]  # ports are made before
+    h.prove(f"{path}taken: a position of a walk, of a group, with room",
+            h.signal(f"{path}taken") == (busy & h.signal(f"{path}group_valid") & queue.may))  # fmt: skip
+    held = room_rule(h, f"{path}queue", sum(stage[0] for stage in stages), meant)
+    return [*held, *((stage[0], stage) for stage in stages)]
 
 
 def feeder_rule(h: Harness, path: str) -> None:

@@ -11,8 +11,8 @@ from .harness import Harness
 from .registry import CONFIG
 
 __all__ = [
-    "beat_walk_rule", "burst_walk_rule", "chunks_rule", "levels_of", "odometer_rule", "segments_rule", "skid_rule",
-    "slice_rule", "stood_rule", "unpack_rule",
+    "beat_walk_rule", "burst_walk_rule", "chunks_rule", "levels_of", "odometer_rule", "room_rule", "segments_rule",
+    "skid_rule", "slice_rule", "stood_rule", "unpack_rule",
 ]  # fmt: skip
 
 BEAT_BITS = (CONFIG.beat_bytes - 1).bit_length()
@@ -41,6 +41,29 @@ def slice_rule(h: Harness, path: str) -> None:
     """The register slice at ``path`` is free while it gives nothing."""
     item = h.block(path)
     h.prove(f"{path}: free while it gives nothing", item.i.ready == ~item.o.valid)
+
+
+def room_rule(h: Harness, path: str, in_pipeline, meant: Callable | None = None) -> list:
+    """The queue at ``path`` has room for all items ``in_pipeline``; all that it holds satisfy ``meant``, if given.
+
+    Returns its items, the oldest first: whether each is there, and its bits.
+    """
+    inside, queue = _inside(path), h.block(path)
+    used, level, several, gone, first, last = (
+        h.signal(inside + name) for name in ("used", "level", "several", "gone", "first", "last")
+    )
+    h.prove(f"{inside}used: by what is on its way, in the queue or just gone", used == in_pipeline + level + gone)
+    h.prove(f"{inside}used: at most {queue.depth}", used <= queue.depth)
+    h.prove(f"{inside}may: there is room for one that begins", ~queue.may | (used < queue.depth))
+    h.prove(f"{inside}level: what lies between the ends", (last - first - level)[: len(first)] == 0)
+    h.prove(f"{inside}o: given while there is an item", queue.o.valid == (level != 0))
+    h.prove(f"{inside}several: whether there are two or more", several == (level > 1))
+    if meant is not None:
+        for place in range(queue.depth):
+            word = queue.o.p.shape()(h.word(f"{inside}memory", place))
+            h.prove(f"{inside}memory: word {place} is as items are", meant(word))
+    places = [(first + place)[: len(first)] for place in range(queue.depth)]
+    return [(level > place, h.word(f"{inside}memory", at)) for place, at in enumerate(places)]
 
 
 def segments_rule(h: Harness, path: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from adagp.rtl.dma.store import Store
 from adagp.rtl.lib.interfaces import PadWrite
-from adagp.rtl.memory.scratchpad import Scratchpad
+from adagp.rtl.memory.scratchpad import PingPong
 from adagp.spec.errors import ErrorCode
 from amaranth import Module
 from amaranth.lib import wiring
@@ -27,9 +27,9 @@ class Harness(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.store = self.store
-        m.submodules.pad = pad = Scratchpad(self.config, 2 * self.config.c_depth)
-        wiring.connect(m, self.store.c, pad.read)
-        wiring.connect(m, wiring.flipped(self.write), pad.write)
+        m.submodules.pad = pad = PingPong(self.config, self.config.c_depth)
+        wiring.connect(m, self.store.c, pad.read1)
+        wiring.connect(m, wiring.flipped(self.write), pad.write0)
         return m
 
 

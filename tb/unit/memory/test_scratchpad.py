@@ -1,5 +1,7 @@
 """Scratchpads against a plain list, with stalled readers and every rotation."""
 
+from functools import partial
+
 import pytest
 from adagp.rtl.memory.scratchpad import PingPong, Scratchpad
 from adagp.spec.presets import preset
@@ -43,8 +45,8 @@ async def _fill(ctx, port, image, config, words):
     ctx.set(port.mask, 0)
 
 
-async def _read(ctx, port, image, config, rng, count, stall, words=None, row=False):
-    """Read random lanes of ``words()``, ``count`` times, in a pipeline that stalls, and let it run dry.
+async def _read(ctx, port, latency, image, config, rng, count, stall, words=None, row=False):
+    """Read random lanes of ``words()``, ``count`` times, in a pipeline of ``latency`` that stalls, and let it run dry.
 
     With ``row`` only the first lane is random, and the others follow it.
     """
@@ -63,8 +65,8 @@ async def _read(ctx, port, image, config, rng, count, stall, words=None, row=Fal
         await ctx.tick()
         if move:
             expected.append([image[_element(config, rot, words_read, lane)] for lane in range(config.banks)])
-        if move and len(expected) >= Scratchpad.READ_LATENCY:
-            assert list(ctx.get(port.data)) == expected[len(expected) - Scratchpad.READ_LATENCY]
+        if move and len(expected) >= latency:
+            assert list(ctx.get(port.data)) == expected[len(expected) - latency]
             seen += 1
     ctx.set(port.en, 0)
     ctx.set(port.valid, 1)
@@ -86,7 +88,7 @@ def test_reads_see_writes(name, stall):
                 await _write(ctx, dut.write, image, config, rng)
             for _ in range(Scratchpad.WRITE_LATENCY - 1):
                 await ctx.tick()
-            seen.append(await _read(ctx, dut.read, image, config, rng, 10, stall))
+            seen.append(await _read(ctx, dut.read, dut.READ_LATENCY, image, config, rng, 10, stall))
 
     simulate(dut, bench)
     assert sum(seen) == 20 * 10
@@ -125,6 +127,7 @@ def test_pingpong_halves_are_independent(stall):
     def user(port):
         async def bench(ctx):
             read, write = (dut.read0, dut.write0) if port == 0 else (dut.read1, dut.write1)
+            read_of = partial(_read, ctx, read, dut.READ_LATENCY, image, config, rng, count, stall, row=port)
             await _fill(ctx, write, image, config, halves[port])
             for phase in range(phases):
                 arrived.append(phase)
@@ -132,9 +135,9 @@ def test_pingpong_halves_are_independent(stall):
                     await ctx.tick()
                 await ctx.tick().repeat(2)
                 words = halves[(phase + port) % 2]
-                seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda words=words: words, port))
+                seen.append(await read_of(lambda words=words: words))
             await ctx.tick().repeat(1 + port * 4 * count)
-            seen.append(await _read(ctx, read, image, config, rng, count, stall, lambda: rng.choice(halves), port))
+            seen.append(await read_of(lambda: rng.choice(halves)))
 
         return bench
 
