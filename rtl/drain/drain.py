@@ -83,8 +83,8 @@ class Drain(wiring.Component):
 
     Timing
     ------
-    A descriptor takes ``OVERHEAD`` cycles and ``Config.folds`` for each vector; between two from ``vector`` a cycle more,
-    but with ``Config.normalises``.
+    A descriptor takes ``OVERHEAD`` cycles and ``Config.folds`` for each vector, without ``Config.normalises`` also a
+    cycle between two from ``vector``.
     """
 
     READ_STAGES = 1 + PingPong.READ_LATENCY

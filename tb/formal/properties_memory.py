@@ -192,7 +192,7 @@ def _store_reader(h):
 
 
 def _reader_rule(h, reader, path):
-    """Each beat that is taken is in the scratchpad's pipeline or waits after it, where there is room for all of them."""
+    """Each beat that is taken is in the scratchpad's pipeline, or waits after it, where all of them have room."""
     taken, given = reader.i.valid & reader.i.ready, reader.beats.valid & reader.beats.ready
     here, level = h.count(taken, given, _Reader.ROOM), h.signal(f"{path}queue.level")
     *stages, leaves = (stage for stage in h.signals(f"{path}stage") if len(stage) in (1, CONFIG.beat_elements))
