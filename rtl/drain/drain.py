@@ -251,7 +251,7 @@ class Drain(wiring.Component):
             self.c_read.en.eq(en), self.c_read.valid.eq(first & (d.c_mode != 0)),
         ]  # fmt: skip
         pooled = vectors.payload.sums if self._config.normalises else vectors.payload
-        sums = choose_sums(m, self._config, d, self.acc, pooled, en, groups)
+        sums = choose_sums(m, self._config, d, self.acc, pooled, groups)
         words = self.c_read.data
         if groups is not None:
             words = of_banks(m, self._config, self.c_read, en, passes, groups.more)

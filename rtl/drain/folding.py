@@ -42,7 +42,7 @@ def of_banks(m, config: Config, port, en, passes, more) -> list:
     return found
 
 
-def choose_sums(m, config: Config, d, acc, pooled, en, groups) -> list:
+def choose_sums(m, config: Config, d, acc, pooled, groups) -> list:
     """Sums of the lanes of the vector at the epilogue, or of its group that :class:`Groups` gives, if that isn't None.
 
     They are ``pooled`` if ``d.vector``, 0 if ``d.zeros``, else those of the accumulator's half that was asked for. Of
@@ -56,11 +56,10 @@ def choose_sums(m, config: Config, d, acc, pooled, en, groups) -> list:
         added = [psums[lane] if lane < config.cols else 0 for lane in lanes]
         given = [pooled[lane] if lane < config.rows else 0 for lane in lanes]
         return [Mux(zeros, 0, Mux(vector, *pair)) for pair in zip(given, added, strict=True)]
-    next_half = Mux(en, delayed(m, acc.half, 1, en), acc.data_half)
-    pools, sums = [], []  # whether a group, or a half's group, is chosen
+    pools, sums = [], []  # whether a group, or a half's group, is chosen; the half stands until the last one has passed
     for here in groups.next_group:
         pools.append(delayed(m, here & d.vector & ~d.zeros, 1))
-        sums.append([delayed(m, here & ~d.vector & ~d.zeros & (next_half == half), 1) for half in range(2)])
+        sums.append([delayed(m, here & ~d.vector & ~d.zeros & (acc.half == half), 1) for half in range(2)])
     found = []
     for first in range(config.epilogue_width):
         terms = []
