@@ -1,5 +1,7 @@
 """Dispatch: payloads come in order, each once what it waits for is complete, and no later than it says."""
 
+from itertools import pairwise
+
 import pytest
 from adagp.rtl.control.dispatch import SMALL, Dispatch, WaitLayout
 from bench import seeded, simulate, source
@@ -52,7 +54,7 @@ def test_random(depth, stall, waits):
     assert len(seen) == COUNT > 0
     assert min(t - e for t, e in zip(taken_at, entered_at, strict=True)) >= dut.LATENCY
     every = 4 if depth == SMALL else 3
-    apart = [later - earlier for earlier, later in zip(taken_at, taken_at[1:], strict=False)]
+    apart = [later - earlier for earlier, later in pairwise(taken_at)]
     assert min(apart) == every
     if not waits and not stall:
         assert taken_at[0] - entered_at[0] == dut.LATENCY and set(apart) == {every}
