@@ -119,7 +119,8 @@ class Pool(wiring.Component):
         for lane in lanes:
             scaled = self._scale(m, lane, job.mantissa, multiplies, step)
             self._reduce(m, lane, step, is_max, s2, scaled, number, value[lane], index[lane], kept[lane])
-        self._give(m, step, s3.last, done, is_max, digits, job.keeps & multiplies, working, (value, index, totals))
+        ends = Mux(step, s3.last, done.valid)  # a window is finished in the next cycle
+        self._give(m, step, done, ends, is_max, digits, job.keeps & multiplies, working, (value, index, totals))
         if config.convolves_channels:
             self._convolve(m)
         return m
@@ -242,7 +243,7 @@ class Pool(wiring.Component):
         ]  # fmt: skip
         return dropout.o.valid, dropout.o.payload
 
-    def _give(self, m, step, s3_last, done, is_max, digits, keeps, working, results):
+    def _give(self, m, step, done, will_be_done, is_max, digits, keeps, working, results):
         """Give finished windows, each before its indices if any, which leave while the next window is reduced.
 
         While that can't leave, everything waits. With batch norm a window may leave as its digits, which all wait for.
@@ -260,20 +261,13 @@ class Pool(wiring.Component):
         if self.config.drops:
             drawn, stays = self._drop(m, step & done.valid)
             leaves, goes_on = leaves & drawn, goes_on & drawn
-        m.d.comb += [
-            skid.i.valid.eq(others | leaves),
-            self.busy.eq(working | others | self.o.valid),
-        ]  # fmt: skip
-        if normalises or self.config.drops:
+        m.d.comb += [skid.i.valid.eq(others | leaves), self.busy.eq(working | others | self.o.valid)]
+        if normalises or self.config.drops:  # digits and masks are known in the cycle itself
             m.d.comb += step.eq(goes_on)
-        else:  # decided a cycle before, as hundreds wait for it
-            will_give, will_be_done, will_pend = (Signal(name=n) for n in ("will_give", "will_be_done", "will_pend"))
-            m.d.comb += [
-                will_give.eq(Mux(skid.i.ready, skid.i.valid, ~skid.o.ready)),
-                will_be_done.eq(Mux(step, s3_last, done.valid)),
-                will_pend.eq(Mux(skid.i.ready, ~others & done.valid & is_max, others)),
-            ]
-            m.d.sync += step.eq((~will_give | ~will_be_done | keeps) & ~(will_pend & will_be_done))
+        else:  # decided a cycle ahead, as hundreds of registers wait for it
+            will_be_free = Mux(skid.i.ready, ~skid.i.valid, skid.o.ready)
+            will_have_index = Mux(skid.i.ready, ~others & done.valid & is_max, others)
+            m.d.sync += step.eq(~will_be_done | ((will_be_free | keeps) & ~will_have_index))
         with m.If(step & done.valid & done.end):
             m.d.sync += working.eq(0)
         with m.If(skid.i.ready):

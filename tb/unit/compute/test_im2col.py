@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from adagp.rtl.compute.block_im2col import BlockIm2col
 from adagp.rtl.compute.im2col import Im2col
 from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.commands import Opcode
@@ -15,6 +16,7 @@ from compute_jobs import extent, gemm, layer, operand_a
 
 TINY = replace(PRESETS["tiny"], a_depth=64)
 PAPER = replace(PRESETS["paper"], a_depth=64)
+SUMS = replace(TINY, output_stationary=True)
 
 
 class Bench(wiring.Component):
@@ -22,7 +24,7 @@ class Bench(wiring.Component):
 
     def __init__(self, config):
         super().__init__({})
-        self.dut = Im2col(config, config.a_depth)
+        self.dut = (BlockIm2col if config.output_stationary else Im2col)(config, config.a_depth)
         self.pad = Scratchpad(config, 2 * config.a_depth)
 
     def elaborate(self, platform):
@@ -123,3 +125,33 @@ def test_walks(config, stall):
     simulate(dut, watch, fill, collect, lambda ctx: source(ctx, dut.dut.walk, walks, rng, stall), limit=20_000)
     assert seen == len(expected) > 0
     assert freed == len(tiles) - 1 > 0
+
+
+@pytest.mark.parametrize("config", [TINY, PAPER, SUMS], ids=["tiny", "paper", "os"])
+def test_a_vector_every_cycle(config):
+    """A vector comes every cycle, with one missing between two walks; a walk's first one comes as late as is said."""
+    rng, dut = seeded(8), Bench(config)
+    n_outer, n_groups, n_walks = 3 * config.rows, 3, 2
+    n_vectors = n_outer * n_groups * n_walks
+    jobs = [gemm(n_outer, 1, config.rows * n_groups, new_a=number == 0) for number in range(n_walks)]
+    starts, came = [], []
+
+    async def watch(ctx):
+        ctx.set(dut.dut.full.avail, 1)
+        ctx.set(dut.dut.o.ready, 1)
+        cycle = 0
+        while len(came) < n_vectors:
+            if ctx.get(dut.dut.walk.valid & dut.dut.walk.ready):
+                starts.append(cycle)
+            if ctx.get(dut.dut.o.valid):
+                came.append(cycle)
+            await ctx.tick()
+            cycle += 1
+
+    simulate(
+        dut, watch, lambda ctx: source(ctx, dut.dut.walk, [walk(job, 1) for job in jobs], rng, 0), limit=n_vectors + 100
+    )
+    assert len(starts) == n_walks
+    each = n_vectors // n_walks
+    assert came[each] == starts[1] + 1 + Im2col.latency + 1  # a start, its first position, the vector, the queue
+    assert came == [came[0] + number + number // each for number in range(n_vectors)]
