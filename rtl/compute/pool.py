@@ -74,7 +74,7 @@ class Pool(wiring.Component):
         s1, s2, s3 = (Signal(data.StructLayout({
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
-        step, taken = Signal(init=1), Signal()
+        step, taken = Signal(init=1, name="step"), Signal(name="taken")
         digits = Signal()  # with batch norm
         gap = Signal()  # takes no tap: the cycle after the last one of a window of DIGITS
         lanes = range(config.rows)
