@@ -9,7 +9,8 @@ from adagp.rtl.compute.im2col import Im2col
 from adagp.rtl.memory.scratchpad import Scratchpad
 from adagp.spec.commands import Opcode
 from adagp.spec.presets import PRESETS
-from amaranth import Module
+from amaranth import Module, Signal
+from amaranth.hdl import ResetInserter
 from amaranth.lib import wiring
 from bench import seeded, simulate, sink, source
 from compute_jobs import extent, gemm, layer, operand_a
@@ -155,3 +156,44 @@ def test_a_vector_every_cycle(config):
     each = n_vectors // n_walks
     assert came[each] == starts[1] + 1 + Im2col.latency + 1  # a start, its first position, the vector, the queue
     assert came == [came[0] + number + number // each for number in range(n_vectors)]
+
+
+@pytest.mark.parametrize("config", [TINY, SUMS], ids=["tiny", "os"])
+def test_a_reset_in_the_middle(config):
+    """Nothing is left of a walk that a reset ends at any time, and the next one begins with the first half."""
+    rng, dut, reset = seeded(9), Bench(config), Signal()
+    job = gemm(5, 1, 2 * config.rows + 1)
+    elements = config.banks * -(-extent(job, "a") // config.banks)
+    numbers = np.random.default_rng(rng.randrange(1 << 30))
+    tries, seen = 25, 0
+
+    async def bench(ctx):
+        nonlocal seen
+        fetch, write = dut.dut, dut.pad.write
+        for _ in range(tries):
+            ctx.set(fetch.walk.payload, walk(gemm(7, 1, 11, ones=1), config.cols + 1))
+            for _ in range(rng.randrange(1, 60)):  # several walks, whose vectors are taken or wait
+                ctx.set(fetch.walk.valid, 1)
+                ctx.set(fetch.full.avail, 1)
+                ctx.set(fetch.o.ready, rng.random() < 0.5)
+                await ctx.tick()
+            for port in (fetch.walk.valid, fetch.full.avail, fetch.o.ready):
+                ctx.set(port, 0)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            tile = numbers.integers(-99, 99, elements, endpoint=True)
+            for word, operands in enumerate(tile.reshape(-1, config.banks).tolist()):
+                for port, value in ((write.mask, -1), (write.addr, [word] * config.banks), (write.data, operands)):
+                    ctx.set(port, value)
+                await ctx.tick()
+            ctx.set(write.mask, 0)
+            ctx.set(fetch.full.avail, 1)
+            await source(ctx, fetch.walk, [walk(job, 1)], rng)
+            expected = list(vectors(config, job, tile, 1))
+            for got, want in zip(await sink(ctx, fetch.o, len(expected), rng), expected, strict=True):
+                assert (list(got.data), got.lanes, got.end_pass, got.end_walk) == (*want[:3], want[4])
+                seen += 1
+
+    simulate(ResetInserter(reset)(dut), bench, limit=20_000)
+    assert seen == tries * len(list(vectors(config, job, np.zeros(elements, int), 1))) > 0
