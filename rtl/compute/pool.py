@@ -119,8 +119,7 @@ class Pool(wiring.Component):
         for lane in lanes:
             scaled = self._scale(m, lane, job.mantissa, multiplies, step)
             self._reduce(m, lane, step, is_max, s2, scaled, number, value[lane], index[lane], kept[lane])
-        ends = Mux(step, s3.last, done.valid)  # a window is finished in the next cycle
-        self._give(m, step, done, ends, is_max, digits, job.keeps & multiplies, working, (value, index, totals))
+        self._give(m, step, s3.last, done, is_max, digits, job.keeps & multiplies, working, (value, index, totals))
         if config.convolves_channels:
             self._convolve(m)
         return m
@@ -243,7 +242,7 @@ class Pool(wiring.Component):
         ]  # fmt: skip
         return dropout.o.valid, dropout.o.payload
 
-    def _give(self, m, step, done, will_be_done, is_max, digits, keeps, working, results):
+    def _give(self, m, step, s3_last, done, is_max, digits, keeps, working, results):
         """Give finished windows, each before its indices if any, which leave while the next window is reduced.
 
         While that can't leave, everything waits. With batch norm a window may leave as its digits, which all wait for.
@@ -265,6 +264,7 @@ class Pool(wiring.Component):
         if normalises or self.config.drops:  # digits and masks are known in the cycle itself
             m.d.comb += step.eq(goes_on)
         else:  # decided a cycle ahead, as hundreds of registers wait for it
+            will_be_done = Mux(step, s3_last, done.valid)
             will_be_free = Mux(skid.i.ready, ~skid.i.valid, skid.o.ready)
             will_have_index = Mux(skid.i.ready, ~others & done.valid & is_max, others)
             m.d.sync += step.eq(~will_be_done | ((will_be_free | keeps) & ~will_have_index))
