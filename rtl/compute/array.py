@@ -65,6 +65,7 @@ class Array(wiring.Component):
                     pe.swap.eq(swap), pe.stream.eq(stream), pe.i_psum.eq(above[col]),
                 ]  # fmt: skip
                 above[col] = pe.o_psum
+            # No reset: a load or swap that is left goes ahead of all later ones, and each tile is loaded anew.
             swap, load = delayed(m, swap, 1, reset=False), delayed(m, load, 1, reset=False)
         m.d.comb += [self.psum[col].eq(above[col]) for col in range(self.config.cols)]
         return m

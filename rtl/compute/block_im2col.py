@@ -15,9 +15,9 @@ BlockWalkLayout = data.StructLayout({
     **WalkLayout.members,
     "blocks": 1, "on_columns": 1, "n_rows": COUNT_BITS, "n_cols": COUNT_BITS,
 })  # fmt: skip
-"""A :data:`.lane_offsets.WalkLayout` for either array. With ``blocks`` it is of a GEMM of ``n_rows`` by ``n_cols`` outer
-positions, whose operand is that of the columns with ``on_columns``; ``repeat`` doesn't matter. Without, the walk is one
-for vectors, as :class:`.im2col.Im2col` has it, once for each group.
+"""A :data:`.lane_offsets.WalkLayout` for either array. With ``blocks`` it is of a GEMM of ``n_rows`` by ``n_cols``
+outer positions, whose operand is that of the columns with ``on_columns``; ``repeat`` doesn't matter. Without, the walk
+is one for vectors, as :class:`.im2col.Im2col` has it, once for each group.
 """
 
 

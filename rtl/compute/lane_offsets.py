@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...spec.config import Config
 from ..lib.odometer import COUNT_BITS, JUMP_BITS, MOST_BITS, Odometer
 
-__all__ = ["LaneOffsets", "N_OUTER", "N_REDUCTION", "WalkLayout", "innermost", "most_bits"]
+__all__ = ["N_OUTER", "N_REDUCTION", "LaneOffsets", "WalkLayout", "innermost", "most_bits"]
 
 N_OUTER = 6
 N_REDUCTION = 3

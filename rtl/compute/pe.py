@@ -51,7 +51,7 @@ class PE(wiring.Component):
 
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
-        # Multiplier blocks stand far from the logic: their products come to a register first.
+        # Multiplier blocks are far from the adders: a register on the way.
         product = delayed(m, multiplier.o, 1, reset=False)
         m.d.sync += psum.eq(self.i_psum + product)
         m.d.comb += [

@@ -74,7 +74,7 @@ class Pool(wiring.Component):
         s1, s2, s3 = (Signal(data.StructLayout({
             "valid": 1, "first": 1, "last": 1, "end": 1, "missed": config.rows,
         }), name=f"s{stage}") for stage in (1, 2, 3))  # fmt: skip
-        step, taken = Signal(init=1), Signal()
+        step, taken = Signal(init=1, name="step"), Signal(name="taken")
         digits = Signal()  # with batch norm
         gap = Signal()  # takes no tap: the cycle after the last one of a window of DIGITS
         lanes = range(config.rows)
@@ -260,20 +260,14 @@ class Pool(wiring.Component):
         if self.config.drops:
             drawn, stays = self._drop(m, step & done.valid)
             leaves, goes_on = leaves & drawn, goes_on & drawn
-        m.d.comb += [
-            skid.i.valid.eq(others | leaves),
-            self.busy.eq(working | others | self.o.valid),
-        ]  # fmt: skip
-        if normalises or self.config.drops:
+        m.d.comb += [skid.i.valid.eq(others | leaves), self.busy.eq(working | others | self.o.valid)]
+        if normalises or self.config.drops:  # digits and masks are known in the cycle itself
             m.d.comb += step.eq(goes_on)
-        else:  # decided a cycle before, as hundreds wait for it
-            will_give, will_be_done, will_pend = (Signal(name=n) for n in ("will_give", "will_be_done", "will_pend"))
-            m.d.comb += [
-                will_give.eq(Mux(skid.i.ready, skid.i.valid, ~skid.o.ready)),
-                will_be_done.eq(Mux(step, s3_last, done.valid)),
-                will_pend.eq(Mux(skid.i.ready, ~others & done.valid & is_max, others)),
-            ]
-            m.d.sync += step.eq((~will_give | ~will_be_done | keeps) & ~(will_pend & will_be_done))
+        else:  # decided a cycle ahead, as hundreds of registers wait for it
+            will_be_done = Mux(step, s3_last, done.valid)
+            will_be_free = Mux(skid.i.ready, ~skid.i.valid, skid.o.ready)
+            will_have_index = Mux(skid.i.ready, ~others & done.valid & is_max, others)
+            m.d.sync += step.eq(~will_be_done | ((will_be_free | keeps) & ~will_have_index))
         with m.If(step & done.valid & done.end):
             m.d.sync += working.eq(0)
         with m.If(skid.i.ready):

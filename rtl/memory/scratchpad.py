@@ -68,13 +68,10 @@ class Banks(wiring.Component):
         for bank in range(len(self.w_mask)):
             m.submodules[f"bank{bank}"] = memory = BlockMemory(self._operand, self._depth)
             m.d.comb += [
-                memory.r_en.eq(self.r_en),
-                memory.r_addr.eq(self.r_addr[bank]),
-                self.r_data[bank].eq(memory.r_data),
-                memory.w_en.eq(self.w_mask[bank]),
-                memory.w_addr.eq(self.w_addr[bank]),
+                memory.r_en.eq(self.r_en), memory.r_addr.eq(self.r_addr[bank]), self.r_data[bank].eq(memory.r_data),
+                memory.w_en.eq(self.w_mask[bank]), memory.w_addr.eq(self.w_addr[bank]),
                 memory.w_data.eq(self.w_data[bank]),
-            ]
+            ]  # fmt: skip
         return m
 
 
@@ -102,8 +99,7 @@ class _Reader(wiring.Component):
         words of all halves, in the enabled cycle after
     """
 
-    LATENCY = 4
-    """Cycles from ``port.addr`` to ``port.data`` with one of the ``registers``."""
+    LATENCY = 4  # from ``port.addr`` to ``port.data``, with one of the ``registers``
 
     def __init__(
         self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False,
@@ -129,10 +125,9 @@ class _Reader(wiring.Component):
             lanes = rotated(m, lanes, delayed(m, self.port.rot, 2 + self._registers, self.port.en), left=False)
         with m.If(self.port.en):
             m.d.sync += [
-                half.eq(self.port.addr[0][-1]),
+                half.eq(self.port.addr[0][-1]), data_half.eq(half),
                 self.wants.eq(Mux(self.port.valid, 1 << self.port.addr[0][-1], 0)),
-                data_half.eq(half),
-            ]
+            ]  # fmt: skip
         registered(m, self.addr, to_banks, self.port.en)
         registered(m, self.port.data, lanes, self.port.en)
         return m
@@ -165,8 +160,7 @@ class _Writer(wiring.Component):
     def __init__(self, config: Config, depth: int):
         super().__init__({
             "port": In(PadWrite(config, depth)),
-            "any": Out(1), "half": Out(1),
-            "mask": Out(config.banks),
+            "any": Out(1), "half": Out(1), "mask": Out(config.banks),
             "addr": Out(data.ArrayLayout(range(depth), config.banks)),
             "data": Out(data.ArrayLayout(signed(config.operand_width), config.banks)),
         })  # fmt: skip
@@ -212,8 +206,7 @@ class Scratchpad(wiring.Component):
     WRITE_LATENCY = 1
 
     def __init__(self, config: Config, depth: int):
-        self._config = config
-        self._depth = depth
+        self._config, self._depth = config, depth
         super().__init__({"read": In(PadRead(config, depth)), "write": In(PadWrite(config, depth))})
 
     def elaborate(self, platform):
@@ -224,13 +217,9 @@ class Scratchpad(wiring.Component):
         wiring.connect(m, wiring.flipped(self.read), reader.port)
         wiring.connect(m, wiring.flipped(self.write), writer.port)
         m.d.comb += [
-            banks.r_en.eq(self.read.en),
-            banks.r_addr.eq(reader.addr),
-            reader.data[0].eq(banks.r_data),
-            banks.w_mask.eq(writer.mask),
-            banks.w_addr.eq(writer.addr),
-            banks.w_data.eq(writer.data),
-        ]
+            banks.r_en.eq(self.read.en), banks.r_addr.eq(reader.addr), reader.data[0].eq(banks.r_data),
+            banks.w_mask.eq(writer.mask), banks.w_addr.eq(writer.addr), banks.w_data.eq(writer.data),
+        ]  # fmt: skip
         return m
 
 
@@ -265,8 +254,7 @@ class PingPong(wiring.Component):
     READ_LATENCY = _Reader.LATENCY
 
     def __init__(self, config: Config, depth: int):
-        self._config = config
-        self._depth = depth
+        self._config, self._depth = config, depth
         read, write = PadRead(config, 2 * depth), PadWrite(config, 2 * depth)
         super().__init__({"read0": In(read), "read1": In(read), "write0": In(write), "write1": In(write)})
 

@@ -1,7 +1,9 @@
 """Jobs: operand fetch, feeder, batch norm's unit, compute, drain."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
+from adagp.rtl.compute import im2col
 from adagp.rtl.compute.block_im2col import BlockIm2col
 from adagp.rtl.compute.compute import Compute
 from adagp.rtl.compute.feeder import Feeder
@@ -140,8 +142,13 @@ def _norm(h):
     h.prove("busy while a result waits", ~h.dut.o.valid | h.dut.busy)
 
 
-@job("compute_depthwise", lambda: Compute(DEPTHWISE), cut=("t:$mul", SUMS_CUT))
-@job("compute", lambda: Compute(CONFIG), cut=("t:$mul", SUMS_CUT))
+def _few_vectors():
+    """Operand fetchers have room for few vectors; they have jobs of their own with all."""
+    return patch.object(im2col, "ROOM", 2)
+
+
+@job("compute_depthwise", lambda: Compute(DEPTHWISE), cut=("t:$mul", SUMS_CUT), patch=_few_vectors)
+@job("compute", lambda: Compute(CONFIG), cut=("t:$mul", SUMS_CUT), patch=_few_vectors)
 def _compute(h):
     bind_streams(h)
     h.assume("reset: comes with the engine's own", ~h.dut.resets.any() | ResetSignal())

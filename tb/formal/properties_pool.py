@@ -5,6 +5,7 @@ from dataclasses import replace
 from adagp.rtl.compute.depthwise import WINDOWS, Depthwise
 from adagp.rtl.compute.dropout import Dropout
 from adagp.rtl.compute.pool import Pool
+from adagp.rtl.compute.pool_job import PoolLayout
 from adagp.spec.norm import SUM_DIGITS
 from amaranth import Cat, Mux, Value
 
@@ -36,6 +37,11 @@ def _pool(h):
     h.prove("pending: only a maximum has an index, only digits follow each other", ~pending | several)
     h.prove("pending: its maximum has gone, in a job that may be over", ~pending | h.dut.busy)
     h.prove("taking: within a job", ~h.signal("taking") | h.signal("working"))
+    if not (h.dut.config.normalises or h.dut.config.drops):
+        done, keeps = h.signal("done")[0], PoolLayout(h.signals("job")[-1]).keeps & h.signal("multiplies")
+        h.prove("step: unless a finished window can't leave, or the one before has its index left",
+                h.signal("step") == (~done | ((h.block("skid").i.ready | keeps) & ~pending)))  # fmt: skip
+        h.cover("step: waits for an index", done & pending)
     gone = h.dut.o.valid & h.dut.o.ready
     before = h.before(gone) if h.dut.config.normalises else h.before(h.before(gone))
     h.cover("a result leaves as soon as may be after another", before & gone)

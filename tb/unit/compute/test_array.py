@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from adagp.rtl.compute.array import Array
 from adagp.spec.presets import PRESETS
+from amaranth.hdl import ResetInserter, Signal
 from bench import seeded, simulate
 
 TINY, PAPER = PRESETS["tiny"], PRESETS["paper"]
@@ -17,7 +18,8 @@ TINY, PAPER = PRESETS["tiny"], PRESETS["paper"]
     ids=lambda c: f"{c.rows}x{c.cols}",
 )
 def test_tiles(config):
-    dut = Array(config)
+    """They are right, after a reset too that leaves loads and swaps of earlier ones on their way down the rows."""
+    dut, reset = Array(config), Signal()
     rng = np.random.default_rng(seeded(2).randrange(1 << 30))
     largest = (1 << (config.operand_width - 1)) - 1
     n_passes = 4
@@ -27,6 +29,7 @@ def test_tiles(config):
     vectors = rng.integers(-largest, largest, (n_passes, n_stream, config.rows), endpoint=True)
     vectors[0, 0] = -largest
     expected = (vectors @ weights).reshape(-1, config.cols)
+    before = 2 * config.rows + 1  # cycles, the last one with reset and a swap
     seen = 0
 
     async def feed(ctx):
@@ -34,6 +37,14 @@ def test_tiles(config):
             ctx.set(dut.load, 1 << col)
             ctx.set(dut.stationary, [int(v) for v in weights[tile, :, col]])
 
+        for cycle in range(before):
+            ctx.set(dut.load, int(rng.integers(1 << config.cols)))
+            ctx.set(dut.stationary, rng.integers(-largest, largest, config.rows, endpoint=True).tolist())
+            ctx.set(dut.swap, cycle % 2 == 0)
+            ctx.set(reset, cycle == before - 1)
+            await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(dut.swap, 0)
         for col in range(config.cols):
             await load(0, col)
             await ctx.tick()
@@ -48,12 +59,12 @@ def test_tiles(config):
 
     async def check(ctx):
         nonlocal seen
-        for _ in range(config.cols + dut.latency):
+        for _ in range(before + config.cols + dut.latency):
             await ctx.tick()
         for row in expected:
             assert [ctx.get(dut.psum[col]) for col in range(config.cols)] == row.tolist()
             seen += 1
             await ctx.tick()
 
-    simulate(dut, feed, check)
+    simulate(ResetInserter(reset)(dut), feed, check)
     assert seen == n_passes * n_stream > 0
