@@ -297,4 +297,4 @@ class Drain(wiring.Component):
             m.d.comb += bias.vector.eq(self.bias_vector)
         if hasattr(bias, "r_group"):
             m.d.comb += bias.r_group.eq(delayed(m, epilogue.group, until, reset=False))
-        m.d.comb += [to.eq(value) for to, value in zip(epilogue.bias, bias.o, strict=True)]
+        m.d.comb += [to.eq(value) for to, value in zip(epilogue.bias, bias.o, strict=False)]
