@@ -23,6 +23,7 @@ from .netlist import build, gates_between
 from .properties import JOBS
 from .registry import CONFIG
 from .solver import Result, solve
+from .touched import digests
 
 __all__ = ["check", "figures", "main"]
 
@@ -119,7 +120,7 @@ def main() -> None:
     if arguments.list:
         print("\n".join(JOBS))
         return
-    names, source, records = arguments.only or list(JOBS), commit(), {}
+    names, source, records, sources = arguments.only or list(JOBS), commit(), {}, digests()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress, ProcessPoolExecutor(arguments.jobs, initializer=_silence) as pool:
         task = progress.add_task("jobs", total=len(names))
@@ -131,7 +132,9 @@ def main() -> None:
             progress.print(_line(name, records[name]), markup=False, highlight=False)
     found = figures(records)
     if not arguments.only:
-        details = {name: {k: v for k, v in records[name].items() if k != "digest"} for name in names}
+        details = {
+            name: {k: v for k, v in records[name].items() if k != "digest"} | {"sources": sources[name]} for name in names
+        }
         merge_results(arguments.output, "formal", found, details, provenance(COMMAND, CONFIG, 0, source))
     for name, value in found.items():
         print(f"{name}: {value}")
