@@ -11,6 +11,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from formal.in_time import prove
 from formal.properties import JOBS
+from formal.run import details
 from formal.touched import ROOT, digests, sample, summary, touched
 
 
@@ -35,6 +36,13 @@ RECORDS = {
 def test_records_of_other_sources_are_touched():
     assert touched(RECORDS, PRESENT) == ["quick", "older", "slow", "new"]
     assert touched({name: {"sources": digest, "seconds": 1} for name, digest in PRESENT.items()}, PRESENT) == []
+
+
+def test_records_carry_the_digests_of_their_jobs():
+    present = digests([JOBS["pack"], JOBS["skid"]])
+    written = details({"skid": {"digest": "x", "seconds": 1}, "pack": {"digest": "y", "seconds": 2}}, present)
+    assert written["pack"] == {"seconds": 2, "sources": present["pack"]} and touched(written, present) == []
+    assert touched(written, {**present, "skid": "other"}) == ["skid"]
 
 
 @pytest.mark.parametrize(("budget", "chosen"), [

@@ -4,7 +4,7 @@ A row of ``results/robustness.json`` is touched if its bench and its block's net
 of single blocks take seconds, the accelerator's takes minutes with all digests. Benches in ``QUICK`` are built and run
 in seconds too. From the touched rows that such a bench caught, a sample is taken: in the order of their present
 digests, which every change shuffles, from as many blocks as there are. A mutant's cell must still be of the same
-kind and from the same file.
+kind and from the same file. If there is none, mutants are chosen anew.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,22 +12,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from adagp.gen.description import MODULE
+
 from . import equivalence
 from .blocks import BENCHES
 from .campaign import Campaign
-from .choice import Mutant, blocks
+from .choice import Mutant, blocks, choose
 from .netlist import assemble, read, verilog
 from .parts import PARTS
 from .sequential import MEMORIES
 from .yosys import YosysError
 
-__all__ = ["MOST", "QUICK", "BlockCampaign", "Touched", "rows_by_bench", "run", "spread"]
+__all__ = ["MOST", "QUICK", "BlockCampaign", "Touched", "mutant_of", "rows_by_bench", "run", "spread"]
 
 MOST = 2
 """Mutants of a sample."""
-SEED = 1
+SEED, N_OTHERS = 1, 20
+"""Those of mutants that are chosen anew."""
 QUICK = {
-    "mutation": ("Csr", "Drain", "Fill", "Store"),
+    "mutation": ("Csr", "Drain", "Fill"),
     "mutation_predicting": ("AdamLane", "AdamRate", "Cosine", "Gate", "PhaseControl", "QualitySums"),
     "mutation_switched": ("ChannelConstants", "Dropout"),
 }
@@ -67,16 +70,20 @@ class BlockCampaign(Campaign):
     def _places(self) -> dict[tuple[str, str], tuple[str, int, str]]:
         return blocks(self.netlist)[1]
 
-    def has(self, mutant: Mutant) -> bool:
-        """True if the netlist has a mutant's cell, of the same kind and file, and the cell's bit."""
-        block, _, kind = self._places.get((mutant.module, mutant.cell), ("", 0, ""))
-        if (block, kind) != (mutant.block, mutant.kind):
-            return False
+    def here(self, mutant: Mutant) -> Mutant | None:
+        """A mutant with its cell's present place; None if there is no such cell, or it is of another kind or file."""
+        block, line, kind = self._places.get((mutant.module, mutant.cell), ("", 0, ""))
+        if (_file(block), kind) != (_file(mutant.block), mutant.kind):
+            return None
         try:
             verilog(self.netlist, [mutant])
-        except YosysError:
-            return False
-        return True
+        except YosysError:  # the cell has fewer bits now
+            return None
+        return replace(mutant, block=block, line=line)
+
+    def others(self) -> list[Mutant]:
+        """Mutants of the present netlist."""
+        return [mutant for mutant in choose(self.netlist, N_OTHERS, SEED) if not mutant.module.startswith(MODULE)]
 
     def answer(self, mutants: list[Mutant]) -> list[dict]:
         """Rows of mutants that are run anew; who survives the bench and quick proofs meets the accelerator's bench."""
@@ -113,10 +120,19 @@ class Touched:
         )
 
 
+def _file(block: str) -> str:
+    """The name of a block's file, whose folder may have changed."""
+    return block.rpartition(".")[2]
+
+
 def _text(row: Mapping) -> str:
     place = f"rtl/{row['block'].replace('.', '/')}.py:{row['line']}"
-    command = Mutant(**{name: row[name] for name in Mutant.__dataclass_fields__}).command
-    return f"{place}, {command}: {row['result']}"
+    return f"{place}, {mutant_of(row).command}: {row['result']}"
+
+
+def mutant_of(row: Mapping) -> Mutant:
+    """The mutant of a row."""
+    return Mutant(**{name: row[name] for name in Mutant.__dataclass_fields__})
 
 
 def rows_by_bench(details: Mapping[str, Mapping]) -> dict[str, list[dict]]:
@@ -143,22 +159,34 @@ def run(details: Mapping[str, Mapping], work: Path, most: int = MOST) -> Touched
     """Find the touched blocks, and run at most ``most`` of their mutants."""
     found = Touched()
     campaigns, candidates = {}, {}
-    parts = {name: part for part, names in QUICK.items() for name in names}
     for name, rows in rows_by_bench(details).items():
-        campaign = BlockCampaign(name, parts[name], work)
-        mutants = [Mutant(**{field: row[field] for field in Mutant.__dataclass_fields__}) for row in rows]
-        present = [campaign.question(name, mutant) for mutant in mutants]
-        if any(digest != row["digests"][name] for digest, row in zip(present, rows, strict=True)):
+        campaign = BlockCampaign(name, next(part for part, names in QUICK.items() if name in names), work)
+        known = [(campaign.question(name, mutant), mutant) for mutant in map(mutant_of, rows)]
+        if any(digest != row["digests"][name] for (digest, _), row in zip(known, rows, strict=True)):
             found.blocks.append(name)
-            campaigns[name], candidates[name] = campaign, list(zip(present, mutants, strict=True))
+            campaigns[name], candidates[name] = campaign, known
         else:
             found.others.append(name)
-    chosen: dict[str, list[Mutant]] = {}
-    left = most
-    for name, mutant in spread(candidates):
-        if left and campaigns[name].has(mutant):
-            chosen.setdefault(name, []).append(mutant)
-            left -= 1
+    chosen = _present(spread(candidates), campaigns, most)
+    if not any(chosen.values()):
+        others = {
+            name: [(campaign.question(name, mutant), mutant) for mutant in campaign.others()]
+            for name, campaign in campaigns.items()
+        }
+        chosen = _present(spread(others), campaigns, most)
     for name, mutants in chosen.items():
         found.rows += campaigns[name].answer(mutants)
     return found
+
+
+def _present(
+    ordered: list[tuple[str, Mutant]], campaigns: Mapping[str, BlockCampaign], most: int
+) -> dict[str, list[Mutant]]:
+    """The first ``most`` mutants that are in the present netlists, by their benches."""
+    chosen: dict[str, list[Mutant]] = {}
+    for name, recorded in ordered:
+        if sum(map(len, chosen.values())) == most:
+            break
+        if mutant := campaigns[name].here(recorded):
+            chosen.setdefault(name, []).append(mutant)
+    return chosen
