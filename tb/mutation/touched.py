@@ -47,9 +47,8 @@ class BlockCampaign(Campaign):
         self._open(work / name, work, PARTS[part])
         self.name, self.mutants = name, []
         whole, texts = assemble(BENCHES[name].design(), self.part.blocks)
-        inside = "".join(read(texts[block]) for block in sorted(texts))
-        (self.folder / "blocks.il").write_text(inside)
-        (self.folder / "netlist.il").write_text(read(whole) + inside)
+        modules = [read(whole), *(read(texts[block]) for block in sorted(texts))]
+        (self.folder / "netlist.il").write_text("".join(modules))
 
     def _design(self, name: str) -> str:
         return self.netlist
