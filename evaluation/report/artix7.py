@@ -11,8 +11,8 @@ __all__ = ["ARTIX7", "artix7_section"]
 ARTIX7 = ("artix7", "artix7_xc7a100t")
 """Results of preset ``tiny``, and of the one with 8 x 8 PEs, which is shown where it is measured."""
 _RESOURCES = {"lut": "LUT", "ff": "FF", "ramb36": "RAMB36", "ramb18": "RAMB18", "dsp48": "DSP48E1"}
-TEXT = """`nextpnr-himbaechel-xilinx` places and routes these designs. Their clocks are an open estimate: the tool knows no
-speed grade, and it times no path through a DSP48E1. Its router finds no end for LUTs that are memories or shift
+TEXT = """`nextpnr-himbaechel-xilinx` places and routes these designs. Their clocks are an open estimate: the tool knows
+no speed grade, and it times no path through a DSP48E1. Its router finds no end for LUTs that are memories or shift
 registers, so the netlists have none, and take more LUTs and flip-flops than those above. LUTs of any size count one."""
 
 
