@@ -270,6 +270,12 @@ def bench_xilinx(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_artix7(session: nox.Session) -> None:
+    """Designs placed and routed on an Artix-7 by open tools: writes results/artix7.json."""
+    session.run("python", "-m", "adagp.evaluation.benches.artix7", *session.posargs)
+
+
+@nox.session
 def bench_asic(session: nox.Session) -> None:
     """The four designs in standard cells, with power in BP and GP batches: writes results/asic.json."""
     session.run("python", "-m", "adagp.evaluation.benches.asic", *session.posargs)

@@ -38,7 +38,7 @@ PRESETS = {
             name="paper", rows=12, cols=15, port_width=256, a_depth=4096, b_depth=4096, c_depth=4096,
             acc_depth=4096, n_tensors=4096, n_hyper=16, update_lanes=2, clock_hz=200_000_000,
             n_filters=2048, n_predicted=4608, predictor_rows=4, predictor_cols=4, predictor_depth=8,
-            dram=DRAM_PARTS["ddr3-1600-sodimm"],
+            epilogue_lanes=5, dram=DRAM_PARTS["ddr3-1600-sodimm"],
         ),
         Config(
             name="xc7a100t", rows=8, cols=8, port_width=64, a_depth=1024, b_depth=1024, c_depth=1024,
@@ -50,7 +50,7 @@ PRESETS = {
             name="xc7a200t", rows=12, cols=15, port_width=128, a_depth=2048, b_depth=2048, c_depth=2048,
             acc_depth=2048, n_tensors=1024, n_hyper=16, update_lanes=1, clock_hz=100_000_000,
             n_filters=1024, n_predicted=4608, predictor_rows=4, predictor_cols=4, predictor_depth=8,
-            dram=DRAM_PARTS["ddr3-800-x16"],
+            epilogue_lanes=5, dram=DRAM_PARTS["ddr3-800-x16"],
         ),
     )
 }  # fmt: skip

@@ -8,6 +8,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say what tests sampled of the things that a change touches; else it would show of tests that fail only."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            texts = [text for name, text in report.user_properties if name == "sampled" and report.when == "call"]
+            for text in texts:
+                terminalreporter.write_line(text)
+
+
 @pytest.fixture
 def adagp(capsys, monkeypatch):
     """The command line, in this process: returns exit code, standard output and standard error."""

@@ -21,7 +21,7 @@ from ...spec.presets import PRESETS
 from ...spec.validation import ConfigError
 from ...synth.ecp5 import ECP5
 from ..instruments.results import FOLDER
-from ..instruments.synthesis import bench, mistakes_in_a_line, parser
+from ..instruments.synthesis import CLOCKS, bench, mistakes_in_a_line, parser, resources, unusual
 
 __all__ = ["main", "result_of"]
 
@@ -43,18 +43,13 @@ def _keep_clocks(output: Path) -> None:
 
 def main() -> None:
     """Entry point of ``nox -s bench_ecp5``."""
-    names = {
-        name: lambda design, name=name: design["resources"][name] for name in ("lut", "ff", "ebr", "multiplier")
-    } | {name: lambda design, name=name: design.get(name) for name in ("fmax_median_mhz", "fmax_best_mhz")}  # fmt: skip
+    names = resources("lut", "ff", "ebr", "multiplier") | CLOCKS
     options = parser(COMMAND, __doc__, None, "1-5")
     options.add_argument("--preset", choices=tuple(PRESETS), default=PRESET, help="default: %(default)s")
     options.add_argument("--part", choices=tuple(ECP5.parts), default=PART, help="default: %(default)s")
     options.add_argument("--without-route", action="store_true", help="areas alone")
     arguments = options.parse_args()
-    asked = "".join(
-        f" --{name} {value}" for name, value, usual in
-        (("preset", arguments.preset, PRESET), ("part", arguments.part, PART)) if value != usual
-    )  # fmt: skip
+    asked = unusual(arguments, {"preset": PRESET, "part": PART})
     arguments.output = arguments.output or FOLDER / f"{result_of(arguments.preset, arguments.part)}.json"
     with mistakes_in_a_line():
         if arguments.without_route:

@@ -51,7 +51,10 @@ POINT_SECONDS, CYCLE_SECONDS, CYCLE_SECONDS_PE = 3, 1.5e-6, 0.012e-6
 
 
 def configuration(rows: int, cols: int, port: int) -> Config:
-    """Preset ``paper`` with another array and port: the same capacities, and a memory as fast as the port."""
+    """Preset ``paper`` with another array and port: the same capacities, and a memory as fast as the port.
+
+    The epilogue's lanes are as large a share of the array's results as in the preset.
+    """
     paper = preset("paper")
     chips = port // 8 * paper.clock_hz // CHIP.bandwidth_bytes
     part = replace(
@@ -61,6 +64,7 @@ def configuration(rows: int, cols: int, port: int) -> Config:
     least = paper.a_elements // 64  # legal with any array's banks, so that the configuration can say how many
     shape = replace(
         paper, name=f"scaling-{rows}x{cols}-{port}", rows=rows, cols=cols, port_width=port, dram=part,
+        epilogue_lanes=-(-paper.epilogue_lanes * max(rows, cols) // paper.result_lanes),
         update_lanes=max(1, paper.update_lanes * port // paper.port_width), a_depth=least, b_depth=least, c_depth=least,
     )  # fmt: skip
     words = paper.a_elements // cols  # as many psums as operands

@@ -3,7 +3,7 @@
 Some minutes.
 """
 
-from ..instruments.synthesis import bench, mistakes_in_a_line, parser
+from ..instruments.synthesis import bench, mistakes_in_a_line, parser, resources
 
 __all__ = ["NAMES", "VARIANTS", "main"]
 
@@ -16,7 +16,7 @@ def main() -> None:
     """Entry point of ``nox -s bench_synth_tiny``."""
     options = parser(COMMAND, __doc__, "synth_tiny.json")
     options.set_defaults(variants=",".join(VARIANTS))
-    names = {name: lambda design, name=name: design["resources"][name] for name in NAMES}
+    names = resources(*NAMES)
     arguments = options.parse_args()
     with mistakes_in_a_line():
         bench(COMMAND, arguments, "ecp5", "tiny", names)

@@ -9,7 +9,7 @@ What is finished is kept in the cache: a bench that was stopped goes on.
 """
 
 from ...algorithm.paper_numbers import FPGA_RESOURCES
-from ..instruments.synthesis import bench, mistakes_in_a_line, parser
+from ..instruments.synthesis import bench, mistakes_in_a_line, parser, resources
 
 __all__ = ["main"]
 
@@ -19,8 +19,8 @@ COMMAND = "python -m adagp.evaluation.benches.xilinx"
 def main() -> None:
     """Entry point of ``nox -s bench_xilinx``."""
     names = {
-        name: lambda design, name=name: design["resources"][name] for name in ("lut", "ff", "ramb36", "ramb18", "dsp48")
-    } | {"lut_paired": lambda design: design["luts_estimated"]}  # fmt: skip
+        **resources("lut", "ff", "ramb36", "ramb18", "dsp48"), "lut_paired": lambda design: design["luts_estimated"],
+    }  # fmt: skip
     arguments = parser(COMMAND, __doc__, "xilinx.json").parse_args()
     with mistakes_in_a_line():
         bench(COMMAND, arguments, "xilinx", "paper", names, {"paper_table_4a": FPGA_RESOURCES})

@@ -27,9 +27,20 @@ if TYPE_CHECKING:
     from ...synth.flow import Report
 
 __all__ = [
-    "asked", "bench", "by_variant", "cells", "complain", "known_designs", "mistakes_in_a_line", "one_seed", "parser",
-    "progress_of", "usual_library",
+    "CLOCKS", "asked", "bench", "by_variant", "cells", "complain", "known_designs", "mistakes_in_a_line", "one_seed",
+    "parser", "progress_of", "resources", "unusual", "usual_library",
 ]  # fmt: skip
+
+Figure = Callable[[Mapping], float | None]
+"""A figure of what is known of a design; None if it has none."""
+
+
+def _entry(name: str) -> Figure:
+    return lambda design: design.get(name)
+
+
+CLOCKS = {name: _entry(name) for name in ("fmax_median_mhz", "fmax_best_mhz")}
+"""Clocks of a placed design, for :func:`bench`."""
 
 
 @contextmanager
@@ -79,12 +90,27 @@ def parser(command: str, text: str | None, output: str | None, seeds: str = "") 
     return found
 
 
+def unusual(arguments: argparse.Namespace, usual: Mapping[str, str]) -> str:
+    """The options, each after a space, whose values aren't the usual ones: what a command line has to name."""
+    chosen = {name: getattr(arguments, name) for name in usual}
+    return "".join(f" --{name} {value}" for name, value in chosen.items() if value != usual[name])
+
+
+def resources(*names: str) -> dict[str, Figure]:
+    """Resources of a design by name, for :func:`bench`."""
+
+    def of(name: str) -> Figure:
+        return lambda design: design["resources"][name]
+
+    return {name: of(name) for name in names}
+
+
 def asked(arguments: argparse.Namespace, config: Config) -> list[Design]:
     """The designs that a command line names; raises ConfigError."""
     return [Design(replace(config, variant=variant)) for variant in arguments.variants.split(",")]
 
 
-def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping], float | None]]) -> dict[str, float]:
+def by_variant(found: Sequence[Mapping], names: Mapping[str, Figure]) -> dict[str, float]:
     """Figures ``NAME_VARIANT`` of designs, each by a function of what is known of one; without those that have none."""
     figures = {f"{name}_{design['variant']}": of(design) for name, of in names.items() for design in found}
     return {name: value for name, value in figures.items() if value is not None}
@@ -92,7 +118,7 @@ def by_variant(found: Sequence[Mapping], names: Mapping[str, Callable[[Mapping],
 
 def bench(
     command: str, arguments: argparse.Namespace, target: str, preset_name: str,
-    names: Mapping[str, Callable[[Mapping], float | None]], more: Mapping | None = None, part: str | None = None,
+    names: Mapping[str, Figure], more: Mapping | None = None, part: str | None = None,
 ) -> None:  # fmt: skip
     """Synthesise the designs of a preset for a part; of all that are known, figures and details are written.
 

@@ -33,7 +33,7 @@ REASONS = {
     "narrow_write": "pieces of the predictor's core become beats of the memory port",
     "predictor": "scratchpads and tokens of a core of its own: as many banks as its array or its port needs",
     "predictor.compute": "the array, whose multipliers take few LUTs, its accumulator, and fetchers of both operands",
-    "predictor.drain": "an epilogue lane for each column: shifts, bias, rounding and saturation at full width",
+    "predictor.drain": "lanes of an epilogue, at most one for each column: shifts, bias, rounding and saturation",
     "predictor.fill": "walks and bursts as in the main core, whatever the array; for fewer lanes of a beat",
     "predictor.sequencer": "microcode and queues of descriptors as in the main core, whatever the array",
     "predictor.store": "walks, bursts and check of addresses as in the main core, whatever the array",

@@ -17,6 +17,7 @@ from ..benches.asic import flow as asic_flow
 from ..checkout import require_checkout
 from . import figures
 from .added_blocks import ELSEWHERE, REASONS, added
+from .artix7 import ARTIX7, artix7_section
 from .cells import LIBRARIES, cells_section
 from .clock_tables import LEGEND, clock, targets
 from .comparison import NOT_MEASURED, Results, change, compared, number, over_the_paper_s
@@ -30,16 +31,17 @@ MODULE = "adagp.evaluation.report.implementation"
 PATH = Path(__file__).parents[2] / "docs" / "implementation.md"
 """The committed copy."""
 _BASELINE = paper.FPGA_RESOURCES["baseline"]
-SOURCES = ("xilinx", "ecp5", "asic", "variants_vgg13", "variants_digits", "pe_formats")
+SOURCES = ("xilinx", "ecp5", "artix7", "asic", "variants_vgg13", "variants_digits", "pe_formats")
 """Results that the page is made of; ``nox -s bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
 LARGER = "ecp5_xc7a100t"
 """Results of 64 PEs on the ECP5."""
-SHOWN = (*SOURCES, LARGER, *(name for name in LIBRARIES if name not in SOURCES))
+SHOWN = (*SOURCES, LARGER, *(name for name in (*ARTIX7, *LIBRARIES) if name not in SOURCES))
 """Those, and others that the page shows where they are there."""
 FLOWS = {
     **{name: chosen(name)["flow"] for name in TARGETS.values()}, LARGER: chosen("ecp5")["flow"],
+    **dict.fromkeys(ARTIX7, chosen("artix7")["flow"]),
     **dict.fromkeys(LIBRARIES, asic_flow()),
 }  # fmt: skip
 """Digests of the flows at hand, for FPGAs and cells; other results record no flow."""
@@ -209,7 +211,7 @@ def implementation(
 ) -> str:  # fmt: skip
     """Text of the document, in Markdown, as of ``now`` and ``flows``; ValueError where a block lacks a reason."""
     results = Results(folder, now, flows)
-    sections = (drawn, _xilinx, _blocks, _ecp5, cells_section, equal_area_section, _formats)
+    sections = (drawn, _xilinx, _blocks, _ecp5, artix7_section, cells_section, equal_area_section, _formats)
     listed = ", ".join(f"{name} `{flow}`" for name, flow in flows.items())
     head = HEAD.format(now=figures.listed(now), module=MODULE, flows=listed)
     return "\n\n".join([head, *(section(results) for section in sections)]) + "\n"

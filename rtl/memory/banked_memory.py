@@ -1,4 +1,7 @@
-"""A memory of many words: banks as large as a memory block, each with a register after it."""
+"""A memory of many words: banks as large as a memory block, each with a register after it.
+
+Only the bank of the word is read, since reading takes power.
+"""
 
 from amaranth import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -70,12 +73,12 @@ class BankedMemory(wiring.Component):
             bank = BlockMemory(len(self.r_data), min(_BANK_WORDS, self._depth - first), granularity=8)
             m.submodules[f"bank{number}"] = bank
             word = Signal.like(self.r_data, name=f"word{number}", reset_less=True)
-            with m.If(self.move):
+            with m.If(self.move & (read_bank == number)):
                 m.d.sync += word.eq(bank.r_data)
             w_en = Signal.like(self.w_en, name=f"w_en{number}")
             m.d.sync += w_en.eq(Mux(self.w_addr[within:] == number, self.w_en, 0))
             m.d.comb += [
-                bank.r_en.eq(self.r_en), bank.r_addr.eq(self.r_addr[:within]),
+                bank.r_en.eq(self.r_en & (self.r_addr[within:] == number)), bank.r_addr.eq(self.r_addr[:within]),
                 bank.w_en.eq(w_en), bank.w_addr.eq(w_addr), bank.w_data.eq(w_data),
             ]  # fmt: skip
             words.append(word)

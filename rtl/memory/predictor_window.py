@@ -193,7 +193,7 @@ class PredictorWindow(wiring.Component):
             beats.o.ready.eq(taken), move2.eq(~s2_valid | beats.i.ready), move1.eq(~s1_valid | move2),
             step.eq(queue.r_rdy & move1),
             words.start.eq(burst.word), words.step.eq(step), words.last.eq(count == burst.length),
-            memory.r_en.eq(move1), memory.r_addr.eq(words.word), memory.move.eq(move2),
+            memory.r_en.eq(step), memory.r_addr.eq(words.word), memory.move.eq(move2),
             queue.r_en.eq(step & words.last),
         ]  # fmt: skip
         with m.If(step):

@@ -23,8 +23,9 @@ from .netlist import build, gates_between
 from .properties import JOBS
 from .registry import CONFIG
 from .solver import Result, solve
+from .touched import digests
 
-__all__ = ["check", "figures", "main"]
+__all__ = ["check", "details", "figures", "main"]
 
 COMMAND = "python -m tb.formal"
 WORK = Path("build/formal")
@@ -92,6 +93,17 @@ def figures(records: dict[str, dict]) -> dict[str, int]:
     }
 
 
+def details(records: dict[str, dict], sources: dict[str, str]) -> dict[str, dict]:
+    """Records as the results have them, in the order of jobs: with the digest of the job's sources, not of its netlist.
+
+    The former is known without a netlist, so that a test can tell which jobs a change touches.
+    """
+    return {
+        name: {key: value for key, value in records[name].items() if key != "digest"} | {"sources": sources[name]}
+        for name in JOBS if name in records
+    }  # fmt: skip
+
+
 def _silence():
     """Discard standard output: Yosys writes each command there, and no option stops it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -119,7 +131,7 @@ def main() -> None:
     if arguments.list:
         print("\n".join(JOBS))
         return
-    names, source, records = arguments.only or list(JOBS), commit(), {}
+    names, source, records, sources = arguments.only or list(JOBS), commit(), {}, digests()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress, ProcessPoolExecutor(arguments.jobs, initializer=_silence) as pool:
         task = progress.add_task("jobs", total=len(names))
@@ -131,8 +143,8 @@ def main() -> None:
             progress.print(_line(name, records[name]), markup=False, highlight=False)
     found = figures(records)
     if not arguments.only:
-        details = {name: {k: v for k, v in records[name].items() if k != "digest"} for name in names}
-        merge_results(arguments.output, "formal", found, details, provenance(COMMAND, CONFIG, 0, source))
+        written = details(records, sources)
+        merge_results(arguments.output, "formal", found, written, provenance(COMMAND, CONFIG, 0, source))
     for name, value in found.items():
         print(f"{name}: {value}")
     if found["formal_failures"] or found["formal_unreached"]:

@@ -7,4 +7,4 @@ import sys
 from pathlib import Path
 
 TB = Path(__file__).parents[1]
-sys.path[:0] = [str(TB / "support"), str(TB / "cocotb")]  # the benches import each other by bare names, as under pytest
+sys.path[:0] = [str(TB / "support"), str(TB / "cocotb"), str(TB)]  # where benches find each other under pytest

@@ -50,9 +50,8 @@ class Campaign:
 
     def __init__(self, count: int, seed: int, work: Path = WORK, part: Part = PARTS["mutation"]):
         made_of = self._hardware()
-        self.part = part
-        self.folder = work / digest(made_of, count, seed, version("pyosys"), *filter(None, [part.figures[:-1]]))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = work / digest(made_of, count, seed, version("pyosys"), *filter(None, [part.figures[:-1]]))
+        self._open(folder, work, part)
         if not (self.folder / "mutants.json").exists():
             top, blocks = netlists(Top(part.config), part.blocks)
             baseline = set() if part.everywhere else files("".join(netlists(Top(CONFIG))))
@@ -64,6 +63,11 @@ class Campaign:
                 raise SourcesChangedError("rtl/ changed while its netlist was made: begin again")
             write_atomically(self.folder / "mutants.json", json.dumps(chosen, indent=1).encode())
         self.mutants = [Mutant(**fields) for fields in json.loads((self.folder / "mutants.json").read_text())]
+
+    def _open(self, folder: Path, work: Path, part: Part) -> None:
+        """Have netlists in ``folder``, answers in ``work``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.part = folder, part
         self.records = Records(work / "records.jsonl")
         self._parts: dict[tuple[str, str], str] = {}
 
@@ -96,6 +100,10 @@ class Campaign:
         return path
 
     # --- questions --------------------------------------------------------------------------------
+
+    def attempts(self, mutant: Mutant) -> Iterator[tuple[str, ...]]:
+        """Attempts at a proof, in order."""
+        return equivalence.attempts(mutant)
 
     def asked(self, mutant: Mutant) -> list[str]:
         """Names of the benches that test a mutant, in order: its block's, then the top's."""
@@ -136,7 +144,7 @@ class Campaign:
             finding.asked(name, self.question(name, mutant), self.records)
             if finding.caught or not finding.complete:
                 return finding
-        for scope, *how in equivalence.attempts(mutant):
+        for scope, *how in self.attempts(mutant):
             finding.tried(self.attempt(mutant, scope, *how), self.records)
             if finding.proof or not finding.complete:
                 break
@@ -157,9 +165,10 @@ class Campaign:
 
     def _top(self) -> Bench:
         global _bench
-        if _bench is None:
-            library(self.part.config, top=self._verilog(TOP))
-            _bench = Bench(self._verilog(TOP), self.part.stages)
+        top = self._verilog(TOP)
+        if _bench is None or _bench.top != top:
+            library(self.part.config, top=top)
+            _bench = Bench(top, self.part.stages)
         return _bench
 
     def _ready(self, names: set[str]) -> None:
@@ -176,7 +185,7 @@ class Campaign:
                 answers[question] = self._answer(name, number)
             if {**self.records, **answers}[question]["found"] is not None:
                 return answers
-        for scope, *how in equivalence.attempts(mutant):
+        for scope, *how in self.attempts(mutant):
             if (question := self.attempt(mutant, scope, *how)) not in self.records:
                 answers[question] = equivalence.prove(self.netlist, mutant.command, scope, *how)
             if {**self.records, **answers}[question]["proved"]:

@@ -15,7 +15,7 @@ __all__ = ["ROOT", "TOOLS", "closure", "digest", "sources"]
 
 ROOT = Path(__file__).parents[2]
 TB = ROOT / "tb"
-BARE = (TB / "support", TB / "cocotb")
+BARE = (TB / "support", TB / "cocotb", TB)
 """Folders in which benches find each other by bare names."""
 DATA = {ROOT / "sim" / "build.py": ("*.cpp", "*.h", "*.vlt")}
 """Files beside a module that it reads."""

@@ -50,6 +50,17 @@ def test_clocks_are_of_a_part(tmp_path, more, row):
     assert row in implementation.implementation(AA, tmp_path).splitlines()
 
 
+def test_artix7(tmp_path):
+    """Clocks by seed, also of a design without one; the larger preset has rows where it is measured."""
+    assert "\n\nartix7: not measured yet; `nox -s bench_artix7`" in implementation.implementation(AA, tmp_path)
+    write(tmp_path, "artix7", {**TIMING, "part": "P", "unrouted": ["2"]})
+    write(tmp_path, "artix7_xc7a100t", {}, config="xc7a100t")
+    text = implementation.implementation(AA, tmp_path)
+    rows = text[text.index("## Artix-7") :].splitlines()
+    assert "| `tiny` | baseline | P | 1 | 1 | 1 | 1 | 1 | 1: 50.0; 2: no route |" in rows
+    assert "| `xc7a100t` | baseline | not recorded | 1 | 1 | 1 | 1 | 1 | none |" in rows
+
+
 def test_paired_luts_are_said_to_have_memories_too(tmp_path):
     text = " ".join(implementation.implementation(AA, tmp_path).split())
     assert "plus the inverters, distributed RAM and shift registers that *LUT* counts" in text

@@ -1,6 +1,8 @@
 """The predictor memory between a master and an AXI memory that interleaves ids, both of which pause."""
 
 import pytest
+from adagp.rtl.lib.block_memory import BlockMemory
+from adagp.rtl.memory import banked_memory
 from bench import simulate
 from predictor_bench import Harness, build
 
@@ -53,3 +55,36 @@ def test_an_address_for_the_port_passes_a_cycle_later_and_the_window_gives_a_bea
 
     simulate(dut, bench)
     assert valid == [0] * rest + [1] * (bursts * length) + [0] * rest
+
+
+def test_memory_blocks_are_read_only_for_words_of_bursts(monkeypatch):
+    """Reading takes power: bursts on both sides of a border of banks read each word once, from its own bank."""
+    banks = []
+
+    class Bank(BlockMemory):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            banks.append(self)
+
+    monkeypatch.setattr(banked_memory, "BlockMemory", Bank)
+    config, window, dut = build("tiny")
+    length, border = 8, 1024 * config.beat_bytes
+    reads = {}
+
+    async def bench(ctx):
+        ctx.set(dut.window, window)
+        await ctx.tick().repeat(2)
+        for start in (border - length * config.beat_bytes, border):
+            ctx.set(dut.i_read.araddr, window + start)
+            ctx.set(dut.i_read.arlen, length - 1)
+            ctx.set(dut.i_read.arvalid, 1)
+            for cycle in range(4 * length):
+                ctx.set(dut.i_read.rready, cycle % 2)
+                for number, bank in enumerate(banks):
+                    reads[number] = reads.get(number, 0) + ctx.get(bank.r_en)
+                await ctx.tick()
+                ctx.set(dut.i_read.arvalid, 0)
+
+    simulate(dut, bench)
+    assert len(banks) > 1 and [reads[number] for number in range(2)] == [length, length]
+    assert sum(reads.values()) == 2 * length
