@@ -144,7 +144,9 @@ class Drain(wiring.Component):
         m.d.comb += epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0))
         m.d.comb += epilogue.plain.eq(entering.plain | plain)
         if folds:
-            m.d.comb += [epilogue.group.eq(groups.group), epilogue.final.eq(entering.valid & en)]
+            m.d.comb += epilogue.group.eq(groups.group)
+            if config.reorganises:
+                m.d.comb += epilogue.final.eq(entering.valid & en)
         offsets = lane_offsets(m, config, d)
         lane_addresses(m, config, d, self.c_read, step.address, offsets, en)
         group = epilogue.group if folds else None

@@ -144,7 +144,7 @@ class FoldedEpilogue(wiring.Component):
     group : In
         the group that passes
     final : In(1)
-        it is the vector's last one
+        it is the vector's last one, which the sums for the predictor wait for: only where there are any
     o, o_mask : Out
         results of a group at the places of its lanes
     o_group, o_final : Out
@@ -164,10 +164,11 @@ class FoldedEpilogue(wiring.Component):
         lanes, ports = config.result_lanes, self.inner.signature.members
         operands = ports["o"].shape.elem_shape
         super().__init__({
-            "mask": In(lanes), "group": In(range(self._groups)), "final": In(1),
+            "mask": In(lanes), "group": In(range(self._groups)),
             **{name: ports[name] for name in PASSED_ON if name in ports},
             "o": Out(data.ArrayLayout(operands, lanes)), "o_mask": Out(lanes),
-            "o_group": Out(range(self._groups)), "o_final": Out(1),
+            "o_group": Out(range(self._groups)),
+            **({"final": In(1), "o_final": Out(1)} if config.reorganises else {}),
             "magnitudes": ports["magnitudes"], "saturations": ports["saturations"],
         })  # fmt: skip
 
@@ -189,10 +190,9 @@ class FoldedEpilogue(wiring.Component):
     def _results(self, m):
         """Put the results of a group at their places."""
         latency, width = result_latency(self._config), self._config.epilogue_width
-        m.d.comb += [
-            self.o_group.eq(delayed(m, self.group, latency, reset=False)),
-            self.o_final.eq(delayed(m, self.final, latency)),
-        ]  # fmt: skip
+        m.d.comb += self.o_group.eq(delayed(m, self.group, latency, reset=False))
+        if self._config.reorganises:
+            m.d.comb += self.o_final.eq(delayed(m, self.final, latency))
         for lane in range(self._config.result_lanes):
             m.d.comb += [
                 self.o[lane].eq(self.inner.o[lane % width]),

@@ -209,7 +209,8 @@ def test_vgg13_on_paper_comes_near_its_tile_bound(shape, opcode):
     bound = tile_bound(command, config)
     ideal = 128 * h * h * c * q * 9 / config.n_pes
     print(f"{mapping}, {bound / mapping.cycles:.4f} of the bound, {ideal / bound:.3f} of the PEs")
-    assert bound / mapping.cycles >= 0.97
+    # Of 27 products, 15 results take 3 cycles in the array, and as many in the epilogue's 5 lanes.
+    assert bound / mapping.cycles >= (0.96 if c == 3 else 0.97)
     if c > 3:
         assert ideal / bound >= 0.96
 
