@@ -27,6 +27,8 @@ PATH = Path(__file__).parents[2] / "README.md"
 """The committed copy."""
 BEGIN, END = f"<!-- Written by python -m {MODULE}: -->", "<!-- until here -->"
 TITLES = {"baseline": "baseline", "low": "LOW", "efficient": "Efficient", "max": "MAX"}
+DESIGNS = ("variants_vgg13", "variants_digits", "ecp5")
+"""Results that the table of designs is made of."""
 Read = Mapping[str, Mapping[str, Any]]
 """Figures of the results by their file's name."""
 
@@ -40,9 +42,9 @@ def _by_design(found: Mapping[str, Any], name: str) -> list[float]:
     return [found[f"{name}_{variant}"] for variant in VARIANTS]
 
 
-def _designs(read: Read, target_mhz: float) -> str:
-    """The table of the four designs."""
-    vgg13, digits, ecp5 = (read[name] for name in ("variants_vgg13", "variants_digits", "ecp5"))
+def _designs(read: Read, ages: Mapping[str, str], target_mhz: float) -> str:
+    """The table of the four designs; ``ages`` are those of the results."""
+    vgg13, digits, ecp5 = (read[name] for name in DESIGNS)
     clocks, luts = _by_design(ecp5, "fmax_median_mhz"), _by_design(ecp5, "lut")
     cycles = _by_design(digits, "speedup")
     in_time = [speedup * clock / clocks[0] for speedup, clock in zip(cycles, clocks, strict=True)]
@@ -54,7 +56,10 @@ def _designs(read: Read, target_mhz: float) -> str:
         (f"clock on ECP5, median of seeds, MHz (target {target_mhz:g})", *(f"{value:.1f}" for value in clocks)),
         ("LUTs on ECP5, preset `ecp5`", *(f"{value:,}" for value in luts)),
     )  # fmt: skip
-    return table(("", *(TITLES[variant] for variant in VARIANTS)), rows)
+    of_vgg13, of_digits, of_ecp5 = (ages[name] for name in DESIGNS)
+    row_ages = (of_vgg13, of_digits, "; ".join(sorted({of_digits, of_ecp5})), of_ecp5, of_ecp5)
+    aged = [(*row, age) for row, age in zip(rows, row_ages, strict=True)]
+    return table(("", *(TITLES[variant] for variant in VARIANTS), "age"), aged)
 
 
 def _mutants(found: Mapping[str, Any], prefix: str) -> str:
@@ -123,7 +128,8 @@ def _test_time(folder: Path) -> str:
 def section(folder: Path, now: Any) -> str:
     """The section in Markdown; ``now``: the hardware that is current, as :func:`.figures.age` takes it."""
     read = _read(folder)
-    ecp5 = json.loads((folder / "ecp5.json").read_text())["provenance"]
+    origins = {name: json.loads((folder / f"{name}.json").read_text())["provenance"] for name in DESIGNS}
+    ages = {name: figures.age(origin, now) for name, origin in origins.items()}
     below, above, undecided = count_of_verdicts(Findings.read(folder / "accuracy.json"))
     run = json.loads((folder / "train.json").read_text())["figures"]
     claim = "isn't confirmed" if below > above else "is open" if not above else "holds in some regimes"
@@ -131,9 +137,9 @@ def section(folder: Path, now: Any) -> str:
     return f"""**ADA-GP's claim on accuracy {claim}.** In {below} of {n_regimes} regimes plain training of no
 higher cost is clearly more accurate than ADA-GP, in {above} it is less accurate, and {undecided} are undecided
 ([accuracy](docs/accuracy.md)). Speed-ups follow the paper's schedule of 90 epochs, and are in cycles. The row in bold
-is in time: each design at its own clock.
+is in time: each design at its own clock. *Of earlier hardware* means measured before the last change of the hardware.
 
-{_designs(read, ecp5["clock_hz"] / 1e6)}
+{_designs(read, ages, origins["ecp5"]["clock_hz"] / 1e6)}
 
 The default run reaches {100 * run["sim_test_accuracy"]:.1f} % on test images in {run["training_cycles"]:,} cycles,
 which took {run["command_seconds_warm"]:.0f} s on two cores, {run["command_seconds_cold"]:.0f} s with its simulator's
@@ -141,7 +147,7 @@ build.{_test_time(folder)}
 Simulated hardware and golden model end with {"equal" if run["hash_equal"] else "different"} weights, bit for bit.
 [All figures](docs/figures.md) say where they come from.
 
-The proofs and their ages; *of earlier hardware* means measured before the last change of the hardware:
+The proofs and their ages:
 
 {proofs(folder, now)}"""
 

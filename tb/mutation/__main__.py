@@ -18,10 +18,10 @@ from adagp.gen.provenance import commit, provenance
 from adagp.host.console import at_least_one
 
 from .campaign import WORK, Campaign
-from .choice import Mutant
 from .parts import PARTS
 from .records import Records
 from .table import figures, table
+from .touched import mutant_of
 from .waivers import MOST_ARGUED
 
 COMMAND = "python -m tb.mutation"
@@ -57,9 +57,8 @@ def _arguments():
 def _check(campaign: Campaign, path: Path, part: str) -> int:
     """Say how many rows of a result file the present sources would give again; returns the exit status."""
     details = json.loads(path.read_text())["details"].get(part, {}).get("details", {})
-    names, rows = Mutant.__dataclass_fields__, details.get("mutants", [])
-    mutants = [Mutant(**{name: row[name] for name in names}) for row in rows]
-    findings = [campaign.finding(mutant) for mutant in mutants]
+    rows = details.get("mutants", [])
+    findings = [campaign.finding(mutant_of(row)) for row in rows]
     stale = sum(row.get("digests") != finding.digests for row, finding in zip(rows, findings, strict=True))
     print(f"{path}: {stale} of {len(rows)} rows are stale")
     return int(stale > 0)
