@@ -1,6 +1,8 @@
 """Two halves of psum memory: the array adds to one while the drain reads the other."""
 
-from amaranth import Module, Mux, Signal, signed
+from itertools import pairwise
+
+from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,7 +28,7 @@ class Accumulator(wiring.Component):
     Members
     -------
     tag : In(SumLayout)
-        use of a row, a cycle before its ``psum``
+        use of a row, two cycles before its ``psum``
     psum : In(data.ArrayLayout(signed(config.psum_width), config.cols))
         a row of psums
     read : In(AccRead(config))
@@ -53,50 +55,61 @@ class Accumulator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word = data.ArrayLayout(signed(self.config.acc_width), self.config.cols)
-        # Stage 0 reads, stage 2 chooses a half's word or 0, stage 3 adds, stage 4 writes. Memories have output
+        # Stage 1 reads, stage 3 chooses a half's word or 0, stage 4 adds, stage 5 writes. Memories have output
         # registers, which adding and reading share. Memory blocks have such registers of their own; a read without
-        # them takes most of a cycle.
+        # them takes most of a cycle. A half has dozens of blocks, so what they wait for are registers.
         s0_address = Signal(range(self.config.acc_depth))
-        s0_tag, s1_tag, s2_tag, s3_tag, s4_tag = (Signal(SumLayout, name=f"s{stage}_tag") for stage in range(5))
-        s3_old, s4_sum = (Signal(word, name=name, reset_less=True) for name in ("s3_old", "s4_sum"))
-        s3_psum = data.View(self.psum.shape(), delayed(m, self.psum.as_value(), 3, reset=False))
-        s4_address = delayed(m, s0_address, 4)
+        tags = [self.tag, *(Signal(SumLayout, name=f"s{stage}_tag") for stage in range(6))]
+        s0_tag, _, s2_tag, _, _, s5_tag = tags[1:]
+        s4_old, s5_sum = (Signal(word, name=name, reset_less=True) for name in ("s4_old", "s5_sum"))
+        s4_psum = data.View(self.psum.shape(), delayed(m, self.psum.as_value(), 3, reset=False))
+        s5_address = delayed(m, s0_address, 5)
         m.d.sync += [
-            s0_tag.eq(self.tag), s1_tag.eq(s0_tag), s2_tag.eq(s1_tag), s3_tag.eq(s2_tag), s4_tag.eq(s3_tag),
-            self.full.eq(s4_tag.valid & s4_tag.full),
+            *(later.eq(tag) for tag, later in pairwise(tags)), self.full.eq(s5_tag.valid & s5_tag.full),
         ]  # fmt: skip
         with m.If(s0_tag.valid):
             m.d.sync += s0_address.eq(s0_address + 1)
             with m.If(s0_tag.end_sweep):
                 m.d.sync += s0_address.eq(0)
 
-        words, s2_words = [], []
-        asked = delayed(m, self.read.valid, 1, self.read.en)
+        words, s3_words = [], []
         for half in range(2):
             m.submodules[f"half{half}"] = memory = BlockMemory(word, self.config.acc_depth)
-            adding, meant = Signal(name=f"adding{half}"), Signal(name=f"meant{half}")
-            m.d.sync += [
-                adding.eq(self.tag.valid & (self.tag.half == half)),
-                meant.eq((s1_tag.half == half) & ~s1_tag.overwrite),
-            ]  # fmt: skip
-            moves = delayed(m, adding, 1) | self.read.en
+            moves = self._read(m, memory, half, s0_tag, s0_address)
             words.append(delayed(m, memory.r_data.as_value(), 1, moves, reset=False))
-            s2_words.append(Mux(meant, words[half], 0))
+            meant = delayed(m, (s2_tag.half == half) & ~s2_tag.overwrite, 1)
+            s3_words.append(Mux(meant, words[half], 0))
             m.d.comb += [
-                memory.r_addr.eq(self.read.addr),
-                memory.r_en.eq(adding | (self.read.en & self.read.valid & (self.read.half == half))),
-                memory.w_addr.eq(s4_address),
-                memory.w_data.eq(s4_sum),
-                memory.w_en.eq(s4_tag.valid & (s4_tag.half == half)),
-            ]
-            with m.If(adding):
-                m.d.comb += memory.r_addr.eq(s0_address)
+                memory.w_addr.eq(s5_address), memory.w_data.eq(s5_sum),
+                memory.w_en.eq(s5_tag.valid & (s5_tag.half == half)),
+            ]  # fmt: skip
 
+        on_its_way = [delayed(m, self.read.valid, cycles, self.read.en) for cycles in range(3)]
         m.d.comb += [
             *(self.read.data[half].eq(word) for half, word in enumerate(words)),
-            self.read.data_half.eq(delayed(m, self.read.half, 2, self.read.en)),
-            self.reading.eq(self.read.valid | asked),
+            self.reading.eq(Cat(on_its_way).any()),
         ]  # fmt: skip
-        m.d.sync += s3_old.eq(s2_words[0] | s2_words[1])
-        m.d.sync += [s4_sum[col].eq(s3_old[col] + s3_psum[col]) for col in range(self.config.cols)]
+        m.d.sync += s4_old.eq(s3_words[0] | s3_words[1])
+        m.d.sync += [s5_sum[col].eq(s4_old[col] + s4_psum[col]) for col in range(self.config.cols)]
         return m
+
+    def _read(self, m, memory, half, s0_tag, s0_address):
+        """Read words of a half for stage 1, or for the reader; when the word read moves on, from a register."""
+        port = self.read
+        adding, asked, meant, moves = (
+            Signal(name=f"{name}{half}") for name in ("adding", "asked", "meant", "moves")
+        )  # fmt: skip
+        address = Signal.like(s0_address, name=f"address{half}", reset_less=True)
+        m.d.comb += [
+            adding.eq(s0_tag.valid & (s0_tag.half == half)), memory.r_addr.eq(address),
+            meant.eq(Mux(port.en, port.valid & (port.half == half), asked)),
+        ]  # fmt: skip
+        m.d.sync += [
+            asked.eq(meant), memory.r_en.eq(adding | (meant & port.next_en)),
+            moves.eq(delayed(m, adding, 1) | port.next_en),
+        ]  # fmt: skip
+        with m.If(adding):
+            m.d.sync += address.eq(s0_address)
+        with m.Elif(port.en):
+            m.d.sync += address.eq(port.addr)
+        return moves

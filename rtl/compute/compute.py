@@ -103,7 +103,7 @@ class Compute(wiring.Component):
             ("fetch_a", fetch_a, fetch_a.busy, 1),
             ("fetch_b", fetch_b, fetch_b.busy, 1),
             ("array", array, feeds, works),
-            ("accumulator", accumulator, accumulator.tag.valid | accumulator.reading, accumulator.latency + 1),
+            ("accumulator", accumulator, accumulator.tag.valid | accumulator.reading, accumulator.latency + 2),
             ("pool", pool, pool.busy | pool.job.valid, 1),
         ), self.resets, strict=True):  # fmt: skip
             gate = clock_gate(m, platform, name, wanted | reset, hold, reset=False)

@@ -122,23 +122,25 @@ class Drain(wiring.Component):
         m.submodules.tracker = tracker = Maximum(config, sum_width(config), limited=config.clamps)
         en, summing, summed = Signal(init=1), Signal(), Signal()  # summed: by the array
         passes = Signal(init=1) if folds else en  # a group of lanes passes
-        next_passes = Signal()
+        next_passes, next_en = Signal(), Signal()
         step = Signal.like(walk.step)
         m.d.comb += [
             summed.eq(~d.vector & ~d.zeros),
             walk.d.eq(d), walk.en.eq(steps.i.ready), steps.i.valid.eq(walk.step.valid), steps.i.payload.eq(walk.step),
             steps.o.ready.eq(en), step.eq(steps.o.payload), step.valid.eq(steps.o.valid),
         ]  # fmt: skip
-        asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (2, 1, 0))
+        asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (3, 1, 0))
         full, tail = lane_masks(m, config, d)
         groups = fold(m, config, (full, tail), before, en, passes, next_passes) if folds else None
         vectors, missing = self._vectors(m, d, before, en)
-        self._operands(m, d, summed, (en, passes, groups), delayed(m, step.valid, 1, en), asking, epilogue, vectors)
+        moves = (en, next_en, passes, groups)
+        self._operands(m, d, summed, moves, delayed(m, step.valid, 1, en), asking, epilogue, vectors)
         self._bias(m, d, entering, entering.valid & en, epilogue)
         if config.reorganises:
             missing |= self._reorganise(m, d, walk.start, before, entering, en, epilogue, summing)
-        m.d.comb += next_passes.eq(~missing)
-        m.d.sync += passes.eq(next_passes)  # known a cycle ahead, as hundreds of registers wait for it
+        # Both are known a cycle ahead, as hundreds of registers wait for them.
+        m.d.comb += [next_passes.eq(~missing), next_en.eq(next_passes & ~(groups.next_more if folds else 0))]
+        m.d.sync += [passes.eq(next_passes), en.eq(next_en)] if folds else en.eq(next_en)
         self._settings(m, d, epilogue, tracker)
         plain = lane_shifts(m, config, d, en, before, tail, vectors.payload, epilogue)
         m.d.comb += epilogue.mask.eq(Mux(entering.valid & passes, Mux(entering.tail, tail, full), 0))
@@ -243,13 +245,13 @@ class Drain(wiring.Component):
 
     def _operands(self, m, d, summed, moves, first, asking, epilogue, vectors):
         """Read sums (from the accumulator or the stream) and C so that they meet at the epilogue."""
-        en, passes, groups = moves
+        en, next_en, passes, groups = moves
         with m.If(self.acc_free):
             m.d.sync += [self.acc.half.eq(~self.acc.half), self.acc.addr.eq(0)]
         with m.Elif(en & self.acc.valid):
             m.d.sync += self.acc.addr.eq(self.acc.addr + 1)
         m.d.comb += [
-            self.acc.en.eq(en), self.acc.valid.eq(asking.valid & summed),
+            self.acc.en.eq(en), self.acc.next_en.eq(next_en), self.acc.valid.eq(asking.valid & summed),
             self.c_read.en.eq(en), self.c_read.valid.eq(first & (d.c_mode != 0)),
         ]  # fmt: skip
         pooled = vectors.payload.sums if self._config.normalises else vectors.payload

@@ -45,18 +45,18 @@ def of_banks(m, config: Config, port, en, passes, more) -> list:
 def choose_sums(m, config: Config, d, acc, pooled, groups) -> list:
     """Sums of the lanes of the vector at the epilogue, or of its group that :class:`Groups` gives, if that isn't None.
 
-    They are ``pooled`` if ``d.vector``, 0 if ``d.zeros``, else those of the accumulator's half that was asked for. Of
-    many lanes a bit for each choice makes fewer LUTs than multiplexers one after the other. ``d`` has
-    stood for long; what is made of it are registers, so that each has fewer loads.
+    They are ``pooled`` if ``d.vector``, 0 if ``d.zeros``, else those of the accumulator's half that is read, which
+    stands until the last vector has passed. Of many lanes a bit for each choice makes fewer LUTs than multiplexers one
+    after the other. ``d`` has stood for long; what is made of it are registers, so that each has fewer loads.
     """
     halves, lanes = list(acc.data), range(config.result_lanes)
     if groups is None:
-        vector, zeros = (delayed(m, bit, 1) for bit in (d.vector, d.zeros))
-        psums = acc.data[0].shape()(Mux(acc.data_half, halves[1].as_value(), halves[0].as_value()))
+        vector, zeros, half = (delayed(m, bit, 1) for bit in (d.vector, d.zeros, acc.half))
+        psums = acc.data[0].shape()(Mux(half, halves[1].as_value(), halves[0].as_value()))
         added = [psums[lane] if lane < config.cols else 0 for lane in lanes]
         given = [pooled[lane] if lane < config.rows else 0 for lane in lanes]
         return [Mux(zeros, 0, Mux(vector, *pair)) for pair in zip(given, added, strict=True)]
-    pools, sums = [], []  # whether a group, or a half's group, is chosen; the half stands until the last one has passed
+    pools, sums = [], []  # whether a group, or a half's group, is chosen
     for here in groups.next_group:
         pools.append(delayed(m, here & d.vector & ~d.zeros, 1))
         sums.append([delayed(m, here & ~d.vector & ~d.zeros & (acc.half == half), 1) for half in range(2)])
@@ -204,13 +204,12 @@ def fold(m, config: Config, masks, before, en, passes, next_passes) -> Groups:
     """Let the groups of a vector pass one after the other, while the pipeline before them waits.
 
     ``masks`` are the lanes of a full vector and of a short one, ``before`` is the walk's step a cycle before the
-    epilogue. With ``passes`` a group passes, and ``next_passes`` is that of the next cycle. ``en`` is driven: the
-    pipeline moves on, as the vector's last group passes.
+    epilogue. With ``passes`` a group passes, and ``next_passes`` is that of the next cycle. The pipeline moves on, with
+    ``en``, as the vector's last group passes.
     """
     m.submodules.groups = groups = Groups(config)
     m.d.comb += [
         groups.full.eq(masks[0]), groups.tail.eq(masks[1]),
         groups.take.eq(en), groups.valid.eq(before.valid), groups.short.eq(before.tail), groups.step.eq(passes),
     ]  # fmt: skip
-    m.d.sync += en.eq(next_passes & ~groups.next_more)
     return groups

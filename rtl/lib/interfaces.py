@@ -165,25 +165,24 @@ class AccRead(wiring.Signature):
 
     Members
     -------
-    en : Out(1)
-        the pipeline moves
+    en, next_en : Out(1)
+        the pipeline moves in this cycle, and in the next one
     valid : Out(1)
         a word is wanted
     half, addr : Out
         the word
-    data, data_half : In
-        words of both halves, and the half that was asked for
+    data : In
+        words of both halves, one of which was asked for
 
     Timing
     ------
-    ``data`` follows two cycles with ``en`` after ``valid``.
+    ``data`` follows three cycles with ``en`` after ``valid``.
     """
 
     def __init__(self, config: Config):
         super().__init__({
-            "en": Out(1), "valid": Out(1), "half": Out(1), "addr": Out(range(config.acc_depth)),
+            "en": Out(1), "next_en": Out(1), "valid": Out(1), "half": Out(1), "addr": Out(range(config.acc_depth)),
             "data": In(data.ArrayLayout(data.ArrayLayout(signed(config.acc_width), config.cols), 2)),
-            "data_half": In(1),
         })  # fmt: skip
 
 

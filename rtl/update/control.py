@@ -44,6 +44,7 @@ def run_commands(m: Module, config: Config, unit, task, reader, writer, results,
         with m.State("BEGIN"):
             m.d.comb += check.start.eq(1)
             m.next = "CHECK"
+            _keep_exponents(m, config, task)
         with m.State("CHECK"), m.If(check.valid):
             m.next = "START"
             with m.If(refused):
@@ -62,7 +63,7 @@ def run_commands(m: Module, config: Config, unit, task, reader, writer, results,
             m.d.comb += [check.with_d.eq(task.adam), check.without_v.eq(task.keep)]
             _predicting(m, unit, task, stopped, results[-1])
     with m.If(idle):
-        _take(m, config, unit.i.p, task)
+        m.d.sync += task.eq(unit.i.p)
     m.d.comb += unit.busy.eq(~fsm.ongoing("IDLE"))
 
 
@@ -103,16 +104,12 @@ def _predicting(m, unit, task, stopped, result):
     ]  # fmt: skip
 
 
-def _take(m, config, new, task):
-    """Register the command, a dry one with exponents that keep every value."""
-    m.d.sync += task.eq(new)
-    with m.If(new.dry):
-        m.d.sync += [
-            task.ew_next.eq(new.ew),
-            task.ev_next.eq(Mux(new.eg > new.ev, new.eg, new.ev)),
-        ]
+def _keep_exponents(m, config, task):
+    """Give a dry command exponents that keep every value."""
+    with m.If(task.dry):
+        m.d.sync += [task.ew_next.eq(task.ew), task.ev_next.eq(Mux(task.eg > task.ev, task.eg, task.ev))]
         if config.predicts:
-            m.d.sync += task.ed_next.eq(Mux(new.eg > new.ed, new.eg, new.ed))
+            m.d.sync += task.ed_next.eq(Mux(task.eg > task.ed, task.eg, task.ed))
 
 
 def _stop(m, unit, task, stopped):

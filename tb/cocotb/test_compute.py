@@ -53,15 +53,17 @@ async def drain(bench, expected, seen):
         for address, word in enumerate(words):
             await bench.pause(STALL)
             bench.set("acc_addr", address)
-            for valid in (1, 0):
+            for valid in (1, 0, 0):
                 bench.set("acc_valid", valid)
+                bench.set("acc_next_en", 1)
+                await bench.edge
+                bench.set("acc_next_en", 0)
                 bench.set("acc_en", 1)
                 await bench.edge
                 bench.set("acc_en", 0)
                 await bench.pause(STALL)
             await bench.edge
-            words = bench.get("acc_data")[bench.get("acc_data_half")]
-            assert list(words)[: len(word)] == word, (number, address)
+            assert list(bench.get("acc_data")[number % 2])[: len(word)] == word, (number, address)
             right += 1
         free.given += 1
     return right

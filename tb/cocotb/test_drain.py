@@ -46,14 +46,13 @@ async def random_descriptors(dut):
     for d in descriptors:
         model.run(d)
     n_gemm = sum(not (d["vector"] or d["zeros"]) for d in descriptors)
-    seen, results, asked = Counter(), [], {"half": 0, "address": 0}
+    seen, results, asked = Counter(), [], [0, 0]
 
     def see():
         if bench.get("acc_en"):
-            bench.set("acc_data", [words[asked["address"]] for words in model.acc])
-            bench.set("acc_data_half", asked["half"])
-            if bench.get("acc_valid"):
-                asked.update(half=bench.get("acc_half"), address=bench.get("acc_addr"))
+            asked.append(bench.get("acc_addr") if bench.get("acc_valid") else 0)
+            address = asked.pop(0)
+            bench.set("acc_data", [words[address] for words in model.acc])
         for name in PULSES:
             seen[name] += bench.get(name)
         if bench.get("result_valid"):

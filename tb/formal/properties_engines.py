@@ -199,10 +199,11 @@ def _drain(h):
     skid_rule(h, "steps")
     waiting = [(~steps.i.ready, step.shape()(h.signal("steps.spare"))), (steps.o.valid, steps.o.p)]
     entering = [step.shape()(s) for s in stages if len(s) == step.shape().size][-Drain.READ_STAGES :]
-    bits, before = [s for s in stages if len(s) == 1], 2 * Drain.READ_STAGES - 3  # those of the two chains made first
+    bits, before = [s for s in stages if len(s) == 1], 2 * Drain.READ_STAGES - 4  # those of the two chains made first
     under_way = [*waiting, *zip(bits[before:], entering, strict=False)]
     ahead = Cat(step.valid, (valid & stage.last for valid, stage in under_way))
     behind = Cat(bits[-1 - Epilogue.LATENCY - Maximum.LATENCY :])
+    h.prove("acc: it is known a cycle ahead when words move", h.before(dut.acc.next_en, init=1) == dut.acc.en)
     runs = h.state("", "RUN")
     h.prove("a descriptor has one end", sum([*ahead, *behind]) == runs)
     credits = {"acc_free": dut.acc_full.take, "drained": dut.c_ready.take}

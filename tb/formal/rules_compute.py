@@ -98,6 +98,6 @@ def accumulator_rule(h: Harness) -> None:
     h.prove("feeder: a half is open from its first vector to its last",
             open_ == Mux(feeder.busy, ~gemm.first | h.signal("feeder.opened"), begun & ~gemm.last))  # fmt: skip
     tags = [s for stage in range(64) for s in h.signals(f"tag{stage}")]
-    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in range(5)))]
+    tags = [SumLayout(tag) for tag in (*tags, *(h.signal(f"accumulator.s{stage}_tag") for stage in range(6)))]
     h.prove("acc_full: given for each half taken", held == open_ + sum(t.valid & t.full for t in tags) + give)
     h.cover("acc_full: given", give)

@@ -6,23 +6,35 @@ from adagp.spec.presets import PRESETS
 from bench import seeded, simulate
 
 N_SWEEPS = 3
+READ_MOVES = 3
 
 
-def request(ctx, port, valid, half, addr):
-    ctx.set(port.valid, valid)
-    ctx.set(port.half, half)
-    ctx.set(port.addr, addr)
+class Reader:
+    """Asks for words of the accumulator; its pipeline moves now and then, and each word must come after three moves."""
 
+    def __init__(self, dut, rng):
+        self.dut, self.rng = dut, rng
+        self.asked = [None] * READ_MOVES  # half and word
+        self.seen = 0
 
-async def move(ctx, dut, rng, busy=True):
-    """The read port's pipeline moves, after a while, in which a word stays asked for or on its way if ``busy``."""
-    port = dut.read
-    while rng.random() < 0.5:
-        await ctx.tick()
-        assert ctx.get(dut.reading) or not busy
-    ctx.set(port.en, 1)
-    await ctx.tick()
-    ctx.set(port.en, 0)
+    async def ask(self, ctx, half, addr, word):
+        """Ask for ``word``, or for nothing if that is None, until the pipeline has moved."""
+        port = self.dut.read
+        ctx.set(port.valid, word is not None)
+        ctx.set(port.half, half)
+        ctx.set(port.addr, addr)
+        self.asked.append(None if word is None else (half, word))
+        moves = False
+        while not moves:
+            moves, soon = ctx.get(port.en), self.rng.random() < 0.6
+            here, coming = self.asked[-1 - READ_MOVES], self.asked[-READ_MOVES:]
+            if here is not None:
+                assert list(ctx.get(port.data)[here[0]]) == here[1]
+                self.seen += bool(moves)
+            assert ctx.get(self.dut.reading) == any(word is not None for word in coming)
+            ctx.set(port.next_en, soon)
+            await ctx.tick()
+            ctx.set(port.en, soon)
 
 
 @pytest.mark.parametrize("name", ["tiny", "paper"])
@@ -39,28 +51,38 @@ def test_sweeps(name):
         ]
         wanted.append(rows)
     finished = []
-    seen = 0
+    reader = Reader(dut, rng)
+
+    late = [None]
+
+    async def cycle(ctx, psums=None):
+        """A cycle with the tag of a row, which comes two cycles later."""
+        late.append(psums)
+        await ctx.tick()
+        row = late.pop(0)
+        if row is not None:
+            ctx.set(dut.psum, row)
 
     async def add(ctx):
         for half, sweeps in enumerate(wanted):
             while half >= len(read) + 2:  # both halves are full
-                await ctx.tick()
+                await cycle(ctx)
             age = [dut.latency] * lengths[half]  # cycles since each word was last added to
             for number, rows in enumerate(sweeps):
                 for index, psums in enumerate(rows):
                     while age[index] < dut.latency or rng.random() < 0.2:
-                        await ctx.tick()
+                        await cycle(ctx)
                         age = [cycles + 1 for cycles in age]
                     end = index == len(rows) - 1
                     ctx.set(dut.tag, {
                         "valid": 1, "half": half % 2, "overwrite": number == 0, "end_sweep": end,
                         "full": end and number == N_SWEEPS - 1,
                     })  # fmt: skip
-                    await ctx.tick()
-                    ctx.set(dut.psum, psums)
+                    await cycle(ctx, psums)
                     ctx.set(dut.tag, {"valid": 0, "full": 1, "end_sweep": 1, "half": rng.getrandbits(1)})
                     age[index] = 0
                     age = [cycles + 1 for cycles in age]
+        await cycle(ctx)
 
     async def watch(ctx):
         while len(finished) < len(wanted):
@@ -70,59 +92,40 @@ def test_sweeps(name):
     read = []
 
     async def drain(ctx):
-        nonlocal seen
         for half, sweeps in enumerate(wanted):
             while len(finished) <= half:
-                await ctx.tick()
-            for index in range(lengths[half] + 1):
-                request(ctx, dut.read, index < lengths[half], half % 2, index)
-                assert ctx.get(dut.reading)
-                await move(ctx, dut, rng)
-                if index:  # the word asked for an enabled cycle before
-                    while rng.random() < 0.5:
-                        await ctx.tick()
-                    assert list(ctx.get(dut.read.data)[ctx.get(dut.read.data_half)]) == [
-                        sum(lane) for lane in zip(*(s[index - 1] for s in sweeps), strict=True)
-                    ]
-                    seen += 1
-            assert not ctx.get(dut.reading)
+                await reader.ask(ctx, half % 2, 0, None)
+            for index in range(lengths[half]):
+                word = [sum(lane) for lane in zip(*(s[index] for s in sweeps), strict=True)]
+                await reader.ask(ctx, half % 2, index, word)
+            for _ in range(READ_MOVES + 1):
+                await reader.ask(ctx, half % 2, 0, None)
             read.append(half)
 
     simulate(dut, add, watch, drain, limit=5000)
-    assert seen == sum(lengths) > 0
+    assert reader.seen == sum(lengths) > 0
 
 
 def test_halves_in_turn():
-    """Reads of both halves follow one another: each word comes with its own half, two moves after it was asked for."""
+    """Reads of both halves follow one another: each word comes from its own half, three moves after it was asked for."""
     config = PRESETS["tiny"]
     dut = Accumulator(config)
     rng = seeded(5)
     words = [[[rng.randrange(-99, 99) for _ in range(config.cols)] for _ in range(8)] for _ in range(2)]
-    asked = []  # what is on its way
-    seen = 0
+    reader = Reader(dut, rng)
 
     async def bench(ctx):
-        nonlocal seen
         for half, rows in enumerate(words):
             for index, row in enumerate(rows):
                 ctx.set(dut.tag, {"valid": 1, "half": half, "overwrite": 1, "end_sweep": index == 7, "full": 0})
                 await ctx.tick()
                 ctx.set(dut.tag, {"valid": 0})
+                await ctx.tick()
                 ctx.set(dut.psum, row)
         await ctx.tick().repeat(dut.latency + 1)
         for _ in range(60):
-            valid, half, addr = rng.random() < 0.8, rng.getrandbits(1), rng.randrange(8)
-            request(ctx, dut.read, valid, half, addr)
-            asked.append((half, addr) if valid else None)
-            await move(ctx, dut, rng, busy=any(asked[-2:]))
-            request(ctx, dut.read, 0, 1 - half, 0)
-            while rng.random() < 0.5:
-                await ctx.tick()
-            if asked[-2:-1] and asked[-2]:
-                half, addr = asked[-2]
-                assert ctx.get(dut.read.data_half) == half
-                assert list(ctx.get(dut.read.data)[half]) == words[half][addr]
-                seen += 1
+            half, addr = rng.getrandbits(1), rng.randrange(8)
+            await reader.ask(ctx, half, addr, words[half][addr] if rng.random() < 0.8 else None)
 
     simulate(dut, bench)
-    assert seen > 30
+    assert reader.seen > 30

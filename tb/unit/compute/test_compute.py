@@ -113,14 +113,17 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000, inside=None):
             ctx.set(acc.half, number % 2)
             for address, word in enumerate(words):
                 ctx.set(acc.addr, address)
-                for valid in (1, 0):
+                for valid in (1, 0, 0):
                     ctx.set(acc.valid, valid)
+                    ctx.set(acc.next_en, 1)
+                    await ctx.tick()
+                    ctx.set(acc.next_en, 0)
                     ctx.set(acc.en, 1)
                     await ctx.tick()
                     ctx.set(acc.en, 0)
                     while own.random() < stall:
                         await ctx.tick()
-                assert list(ctx.get(acc.data)[ctx.get(acc.data_half)])[: len(word)] == word, (number, address)
+                assert list(ctx.get(acc.data)[number % 2])[: len(word)] == word, (number, address)
                 seen["words"] += 1
             await give(ctx, dut.tokens["acc_free"])
 

@@ -39,7 +39,8 @@ class Surroundings:
     async def run(self, ctx):
         dut, banks = self.dut, self.config.banks
         pipe = [[0] * banks] * (PingPong.READ_LATENCY - 1)
-        sums = [([self.acc[half][0] for half in range(2)], 0)]
+        sums = [[self.acc[half][0] for half in range(2)]] * 2
+        moves = None
         ports = (dut.acc, dut.c_read, dut.c_write)
         signals = [dut.acc_free, dut.drained, dut.result_valid, dut.result, dut.saturations]
         signals += [getattr(dut, name).take for name in self.tokens]
@@ -47,12 +48,12 @@ class Surroundings:
             self.give(ctx)
             acc, read, write, *others = await self.sampled(ctx, ports, signals)
             self.cycles += 1
+            assert moves in (None, acc.en)
+            moves = acc.next_en
             if acc.en:  # without ``valid`` anything comes
                 at = acc.addr if acc.valid else self.rng.randrange(len(self.acc[0]))
-                sums.append(([self.acc[half][at] for half in range(2)], acc.half))
-                words, half = sums.pop(0)
-                ctx.set(dut.acc.data, words)
-                ctx.set(dut.acc.data_half, half)
+                sums.append([self.acc[half][at] for half in range(2)])
+                ctx.set(dut.acc.data, sums.pop(0))
             if read.en:
                 turn = read.rot if self.config.folds(self.config.result_lanes) > 1 else 0  # then in the banks' order
                 pipe.append([self.c_at(read, (place - turn) % banks) for place in range(banks)])
