@@ -19,7 +19,7 @@ __all__ = ["Compute", "Passes", "accumulator_words", "passes", "vector_cycles"]
 SHOWN_CYCLES = 2
 """A descriptor is shown to its units a cycle after it has come, and offered to the fetchers after that (compute.py)."""
 FETCH_CYCLES = Im2col.latency + 4
-"""From the start of a walk to the feeder's vector: odometer, scratchpad, skid, registers (im2col.py, feeder.py)."""
+"""From the start of a walk to the feeder's vector: odometer, scratchpad, queue, registers (im2col.py, feeder.py)."""
 FREE_CYCLES = Im2col.latency + 3
 """From a tile that a walk can start with to the token of the half before (im2col.py)."""
 SLICE_LATENCY = 2

@@ -8,7 +8,7 @@ from ...spec.config import Config
 from ..lib.block_memory import BlockMemory
 from ..lib.delay import delayed
 
-__all__ = ["BiasMemory"]
+__all__ = ["BiasMemory", "walk_biases"]
 
 
 class BiasMemory(wiring.Component):
@@ -104,3 +104,22 @@ class BiasMemory(wiring.Component):
         return tuple(
             Array(map(Const, of, [n] * len(of)))[lane][:n] for of, n in zip((groups, places), bits, strict=True)
         )
+
+
+def walk_biases(m, config: Config, d, step, moving) -> tuple:
+    """Word and lane of the bias of a descriptor's ``step``, which is over with ``moving``.
+
+    Output o of a descriptor ``d`` has word o. With ``swap``, input i has element i, on all lanes.
+    """
+    word, lane = Signal(range(config.bias_words)), Signal(range(config.cols))
+    with m.If(moving):
+        with m.If(d.swap):
+            wrap = lane == config.cols - 1
+            m.d.sync += [lane.eq(Mux(wrap, 0, lane + 1)), word.eq(word + wrap)]
+            with m.If(step.row_end):
+                m.d.sync += [lane.eq(0), word.eq(0)]
+        with m.Else():
+            m.d.sync += word.eq(word + step.row_end)
+        with m.If(step.last):
+            m.d.sync += word.eq(0)
+    return word, lane

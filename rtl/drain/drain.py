@@ -25,7 +25,7 @@ from ..lib.register_slice import RegisterSlice
 from ..lib.skid import Skid
 from ..memory.scratchpad import PingPong
 from .activation import Bound
-from .bias import BiasMemory
+from .bias import BiasMemory, walk_biases
 from .epilogue import Epilogue, result_latency, sum_width
 from .folding import FoldedEpilogue, choose_sums, fold, of_banks
 from .lanes import lane_addresses, lane_masks, lane_offsets, lane_shifts, result_addresses
@@ -276,19 +276,9 @@ class Drain(wiring.Component):
             ]  # fmt: skip
 
     def _bias(self, m, d, entering, moving, epilogue):
-        """Read biases by lane (word o) or, with swap, by position (element i on all lanes)."""
+        """Give each vector its biases in the cycle in which the epilogue adds them."""
         m.submodules.bias = bias = BiasMemory(self._config)
-        word, lane = Signal.like(bias.r_word), Signal.like(bias.r_lane)
-        with m.If(moving):
-            with m.If(d.swap):
-                wrap = lane == self._config.cols - 1
-                m.d.sync += [lane.eq(Mux(wrap, 0, lane + 1)), word.eq(word + wrap)]
-                with m.If(entering.row_end):
-                    m.d.sync += [lane.eq(0), word.eq(0)]
-            with m.Else():
-                m.d.sync += word.eq(word + entering.row_end)
-            with m.If(entering.last):
-                m.d.sync += word.eq(0)
+        word, lane = walk_biases(m, self._config, d, entering, moving)
         until = Epilogue.BIAS_LATENCY - BiasMemory.LATENCY
         m.d.comb += [
             bias.r_word.eq(delayed(m, word, until, reset=False)),

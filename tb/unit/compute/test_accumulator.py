@@ -107,7 +107,7 @@ def test_sweeps(name):
 
 
 def test_halves_in_turn():
-    """Reads of both halves follow one another: each word comes from its own half, three moves after it was asked for."""
+    """Reads of both halves follow one another: each word comes from its own half, three moves after its request."""
     config = PRESETS["tiny"]
     dut = Accumulator(config)
     rng = seeded(5)
