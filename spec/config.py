@@ -48,8 +48,9 @@ class Config(Limits):
     The epilogue takes ``epilogue_lanes`` results a cycle; with 0 it takes a whole vector, which has as many as there
     are rows or columns, whichever are more. Each of the ``update_lanes`` of SGD takes a weight in ``update_cycles``.
 
-    With ``output_stationary`` the PEs keep sums; without it they keep an operand of either side. Programs and results
-    are the same.
+    With ``output_stationary`` the PEs keep sums; without it they keep an operand of either side. With
+    ``registered_products`` such a PE has a register between multiplier and adder, for devices that have them far apart.
+    Programs and results are the same.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and
     slopes of ReLUs, products of two activations, and dropout.
@@ -88,6 +89,7 @@ class Config(Limits):
     matmul: bool = False
     dropout: bool = False
     output_stationary: bool = False
+    registered_products: bool = False
     variant: str = "baseline"
 
     def __post_init__(self):
@@ -280,7 +282,7 @@ class Config(Limits):
         """32-bit digest of everything that decides whether a program fits this accelerator."""
         off = [name for name, value in YOUNGER.items() if getattr(self, name) == value]
         off += ["streamed_predictions"] * (not self.streams)
-        unhashed = ("name", "clock_hz", "dram", "variant", "output_stationary", *off)
+        unhashed = ("name", "clock_hz", "dram", "variant", "output_stationary", "registered_products", *off)
         data = {k: v for k, v in self.to_dict().items() if k not in unhashed}
         text = json.dumps([VERSION, data], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")

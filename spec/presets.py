@@ -32,7 +32,7 @@ PRESETS = {
             name="ecp5", rows=4, cols=4, port_width=64, a_depth=1024, b_depth=1024, c_depth=1024,
             acc_depth=512, n_tensors=256, n_hyper=16, update_lanes=1, clock_hz=100_000_000,
             n_filters=128, n_predicted=1152, predictor_rows=4, predictor_cols=2,
-            dram=DRAM_PARTS["ddr3-800-x16"],
+            registered_products=True, dram=DRAM_PARTS["ddr3-800-x16"],
         ),
         Config(
             name="paper", rows=12, cols=15, port_width=256, a_depth=4096, b_depth=4096, c_depth=4096,

@@ -37,7 +37,7 @@ class Array(wiring.Component):
 
     Timing
     ------
-    Latency ``rows - 1 + PE.latency``; a vector a cycle. A column may be loaded in the cycle of ``swap`` for the next
+    Latency ``rows`` - 1 and a PE's; a vector a cycle. A column may be loaded in the cycle of ``swap`` for the next
     one, and until the cycle before ``swap`` for this one.
     """
 
@@ -48,18 +48,19 @@ class Array(wiring.Component):
             "psum": Out(data.ArrayLayout(signed(config.psum_width), config.cols)),
         })  # fmt: skip
         self.config = config
-        self.latency = config.rows - 1 + PE.latency
+        self._pes = [[PE(config) for _ in range(config.cols)] for _ in range(config.rows)]
+        self.latency = config.rows - 1 + self._pes[0][0].latency
 
     def elaborate(self, platform):
         m = Module()
         above = [0] * self.config.cols
         swap, load = self.swap, self.load
-        for row in range(self.config.rows):
+        for row, pes in enumerate(self._pes):
             stream, stationary = (
                 delayed(m, vector[row], row, reset=False) for vector in (self.stream, self.stationary)
             )
-            for col in range(self.config.cols):
-                m.submodules[f"pe_r{row}_c{col}"] = pe = PE(self.config)
+            for col, pe in enumerate(pes):
+                m.submodules[f"pe_r{row}_c{col}"] = pe
                 m.d.comb += [
                     pe.stationary.eq(stationary), pe.load.eq(load[col]),
                     pe.swap.eq(swap), pe.stream.eq(stream), pe.i_psum.eq(above[col]),

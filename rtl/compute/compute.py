@@ -79,7 +79,8 @@ class Compute(wiring.Component):
     def __init__(self, config: Config):
         super().__init__({
             "i": In(descriptor_stream(COMPUTE)), "resets": In(self.RESETS),
-            "a": Out(PadRead(config, 2 * config.a_depth)), "b": Out(PadRead(config, 2 * config.b_depth)),
+            **{name: Out(PadRead(config, 2 * depth, zeros=True))
+               for name, depth in (("a", config.a_depth), ("b", config.b_depth))},
             "a_full": Out(Token()), "b_full": Out(Token()), "acc_free": Out(Token()),
             "a_free": Out(1), "b_free": Out(1), "acc_full": Out(1),
             "acc": In(AccRead(config)), "vector": Out(stream.Signature(DrainVector(config))),

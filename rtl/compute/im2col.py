@@ -38,7 +38,7 @@ class Im2col(wiring.Component):
     -------
     walk : In(stream.Signature(WalkLayout))
         the walks; one with ``new`` takes a ``full`` token and changes halves
-    pad : Out(PadRead(config, 2 * depth))
+    pad : Out(PadRead(config, 2 * depth, zeros=True))
         read port of the scratchpad
     full : Out(Token())
         token of a full half
@@ -62,7 +62,7 @@ class Im2col(wiring.Component):
 
     def __init__(self, config: Config, depth: int, levels: tuple[int, int] = (N_OUTER, N_REDUCTION)):
         super().__init__({
-            "walk": In(stream.Signature(self.walk_layout)), "pad": Out(PadRead(config, 2 * depth)),
+            "walk": In(stream.Signature(self.walk_layout)), "pad": Out(PadRead(config, 2 * depth, True)),
             "full": Out(Token()), "free": Out(1), "waiting": Out(1), "busy": Out(1),
             "o": Out(stream.Signature(OperandVector(config))),
         })  # fmt: skip
@@ -215,7 +215,7 @@ class Im2col(wiring.Component):
         for stage in range(self.latency):
             stages.append(Signal.like(position, name=f"stage{stage}"))
             m.d.sync += stages[-1].eq(stages[-2])
-        last, vector = stages[-1], queue.payload
+        before, last, vector = *stages[-2:], queue.payload
         s1_outer = delayed(m, outer, 1, reset=False)
         for lane in range(config.vector_lanes):
             address = Signal(outer.shape(), name=f"address{lane}", reset_less=True)
@@ -223,10 +223,11 @@ class Im2col(wiring.Component):
             m.d.comb += self.pad.addr[lane].eq(Cat(address[bank_bits:], stages[2].half))
             if lane == 0:
                 m.d.comb += self.pad.rot.eq(address[:bank_bits])
-            with m.If(lane < last.lanes):
-                m.d.comb += vector.data[lane].eq(self.pad.data[lane])
-                with m.If(last.ones):
-                    m.d.comb += vector.data[lane].eq(1)
+            there = lane < before.lanes
+            one = delayed(m, there & before.ones, 1, reset=False)
+            m.d.comb += [
+                self.pad.zeros[lane].eq(~there | before.ones), vector.data[lane].eq(self.pad.data[lane] | one),
+            ]  # fmt: skip
         m.d.comb += [
             self.pad.en.eq(1), queue.begins.eq(position.valid), queue.valid.eq(last.valid),
             vector.lanes.eq(last.lanes), vector.end_pass.eq(last.end_pass), vector.end_sweep.eq(last.end_sweep),

@@ -30,7 +30,6 @@ class PE(wiring.Component):
     ``o_psum`` is ``stream * active`` of ``latency`` cycles ago plus ``i_psum`` of ``psum_latency`` cycles ago.
     """
 
-    latency = Multiplier.LATENCY + 2
     psum_latency = 1
 
     def __init__(self, config: Config):
@@ -40,6 +39,7 @@ class PE(wiring.Component):
             "i_psum": In(signed(config.psum_width)), "o_psum": Out(signed(config.psum_width)),
         })  # fmt: skip
         self.config = config
+        self.latency = Multiplier.LATENCY + config.registered_products + self.psum_latency
 
     def elaborate(self, platform):
         m = Module()
@@ -51,8 +51,7 @@ class PE(wiring.Component):
 
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
-        # Multiplier blocks are far from the adders: a register on the way.
-        product = delayed(m, multiplier.o, 1, reset=False)
+        product = delayed(m, multiplier.o, int(self.config.registered_products), reset=False)
         m.d.sync += psum.eq(self.i_psum + product)
         m.d.comb += [
             multiplier.a.eq(self.stream), multiplier.b.eq(shadow), multiplier.b_en.eq(self.swap),

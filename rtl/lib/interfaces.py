@@ -43,7 +43,6 @@ def descriptor_stream(bits: tuple[Bits, ...]) -> stream.Signature:
 CommandLayout = data.StructLayout({f.name: signed(f.width) if f.signed else unsigned(f.width) for f in FIELDS})
 """A decoded command, fields in the order of :data:`adagp.spec.commands.FIELDS`."""
 
-
 TaskLayout = data.StructLayout({
     "command": CommandLayout, "index": 16, "a_base": 32, "exp_a": signed(8), "exp_b": signed(8),
     "exp_c": signed(8), "exp_out": signed(8), "exp_scale": signed(8), "dry": 1,
@@ -216,17 +215,19 @@ class PadRead(wiring.Signature):
         each lane's word
     data : In(data.ArrayLayout(signed(config.operand_width), banks))
         the words, lanes in order (or banks, see :class:`.scratchpad.PingPong`)
+    zeros : Out(banks)
+        lanes whose data are 0 instead, an enabled cycle before those; with ``zeros``
 
     Timing
     ------
     ``data`` follows ``addr`` after as many enabled cycles as the scratchpad's ``READ_LATENCY`` says.
     """
 
-    def __init__(self, config: Config, depth: int):
+    def __init__(self, config: Config, depth: int, zeros: bool = False):
         banks = config.banks
         super().__init__({
             "en": Out(1), "valid": Out(1, init=1), "rot": Out(range(banks)),
-            "addr": Out(data.ArrayLayout(range(depth), banks)),
+            "addr": Out(data.ArrayLayout(range(depth), banks)), **({"zeros": Out(banks)} if zeros else {}),
             "data": In(data.ArrayLayout(signed(config.operand_width), banks)),
         })  # fmt: skip
 

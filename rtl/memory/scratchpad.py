@@ -90,7 +90,7 @@ class _Reader(wiring.Component):
     Members
     -------
     port : In(PadRead(config, depth))
-        the reader
+        the reader; with ``zeros`` it says lanes that are 0
     wants : Out(n_halves)
         half to be read, in the banks' read cycle
     addr : Out
@@ -103,11 +103,11 @@ class _Reader(wiring.Component):
 
     def __init__(
         self, config: Config, depth: int, n_halves: int = 1, consecutive: bool = False, banked: bool = False,
-        registers: int = 1,
+        registers: int = 1, zeros: bool = False,
     ):  # fmt: skip
         self._consecutive, self._banked, self._registers = consecutive, banked, registers
         super().__init__({
-            "port": In(PadRead(config, depth)),
+            "port": In(PadRead(config, depth, zeros)),
             "wants": Out(n_halves), "addr": Out(data.ArrayLayout(range(depth), config.banks)),
             "data": In(data.ArrayLayout(data.ArrayLayout(signed(config.operand_width), config.banks), n_halves)),
         })  # fmt: skip
@@ -128,6 +128,8 @@ class _Reader(wiring.Component):
                 half.eq(self.port.addr[0][-1]), data_half.eq(half),
                 self.wants.eq(Mux(self.port.valid, 1 << self.port.addr[0][-1], 0)),
             ]  # fmt: skip
+        if hasattr(self.port, "zeros"):  # set by the registers' own resets
+            lanes = Cat(Mux(zero, 0, operand) for zero, operand in zip(self.port.zeros, lanes, strict=True))
         registered(m, self.addr, to_banks, self.port.en)
         registered(m, self.port.data, lanes, self.port.en)
         return m
@@ -191,7 +193,7 @@ class Scratchpad(wiring.Component):
 
     Members
     -------
-    read : In(PadRead(config, depth))
+    read : In(PadRead(config, depth, zeros=True))
         the reader
     write : In(PadWrite(config, depth))
         the writer
@@ -207,11 +209,11 @@ class Scratchpad(wiring.Component):
 
     def __init__(self, config: Config, depth: int):
         self._config, self._depth = config, depth
-        super().__init__({"read": In(PadRead(config, depth)), "write": In(PadWrite(config, depth))})
+        super().__init__({"read": In(PadRead(config, depth, zeros=True)), "write": In(PadWrite(config, depth))})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.reader = reader = _Reader(self._config, self._depth, registers=2)
+        m.submodules.reader = reader = _Reader(self._config, self._depth, registers=2, zeros=True)
         m.submodules.writer = writer = _Writer(self._config, self._depth)
         m.submodules.banks = banks = Banks(self._config, self._depth)
         wiring.connect(m, wiring.flipped(self.read), reader.port)

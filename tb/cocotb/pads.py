@@ -28,15 +28,17 @@ class Pad:
             half, word = divmod(address, depth)
             yield self.halves[half], word * banks + (rot + lane) % banks
 
-    def serve_reads(self, name: str, latency: int) -> None:
-        """Answer the PadRead ``name`` from now on, ``latency`` enabled cycles later."""
+    def serve_reads(self, name: str, latency: int, zeros: bool = False) -> None:
+        """Answer the PadRead ``name`` from now on, ``latency`` enabled cycles later; with ``zeros`` it has such."""
         pipeline = [[0] * self.config.banks for _ in range(latency - 1)]
 
         def see():
             if self.bench.get(f"{name}_en"):
                 wanted = self.bench.get(f"{name}_valid")
                 pipeline.append([half[e] if wanted else self.rubbish() for half, e in self._lanes(name)])
-                self.bench.set(f"{name}_data", pipeline.pop(0))
+                none = self.bench.get(f"{name}_zeros") if zeros else 0
+                operands = enumerate(pipeline.pop(0))
+                self.bench.set(f"{name}_data", [0 if none >> lane & 1 else operand for lane, operand in operands])
 
         self.bench.watch(see)
 

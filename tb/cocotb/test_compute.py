@@ -31,7 +31,7 @@ def test_compute(simulator, tmp_path):
 async def fill(bench, config, name, tiles, seen):
     """Put tiles into the halves of A or B in turn; a half that is given back holds rubbish until it is filled."""
     pad = Pad(bench, config, [[0] * getattr(config, f"{name}_elements") for _ in range(2)])
-    pad.serve_reads(name, Scratchpad.READ_LATENCY)
+    pad.serve_reads(name, Scratchpad.READ_LATENCY, zeros=True)
     full = Token(bench, f"{name}_full")
     for number, tile in enumerate(tiles):
         while number - seen[f"{name}_free"] >= len(pad.halves):

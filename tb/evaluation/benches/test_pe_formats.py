@@ -57,7 +57,7 @@ def test_figures():
     assert found["lut_ecp5_bf16"] == 401.13 and found["lut_xilinx_int16"] == 0.25
     assert found["fmax_median_mhz_ecp5_int16"] == 101.0 and found["fmax_least_mhz_ecp5_int16"] == 100.0
     assert not any("mhz_xilinx" in name for name in found)  # no open tool says it
-    assert found["latency_int16"] == 4 and found["psum_latency_bf16"] == 7
+    assert found["latency_int16"] == 3 and found["psum_latency_bf16"] == 7
 
 
 def test_formats_are_columns_of_the_figures(tmp_path):

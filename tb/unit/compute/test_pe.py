@@ -8,7 +8,7 @@ from bench import seeded, simulate
 N_CYCLES = 300
 
 
-@pytest.mark.parametrize("name", ["tiny", "paper"])
+@pytest.mark.parametrize("name", ["tiny", "paper", "ecp5"])
 def test_random_cycles(name):
     config = PRESETS[name]
     dut = PE(config)
@@ -19,7 +19,7 @@ def test_random_cycles(name):
     async def bench(ctx):
         nonlocal seen
         shadow = active = 0
-        products = [0] * PE.latency
+        products = [0] * dut.latency
         for cycle in range(N_CYCLES):
             x, w = (rng.choice([-largest, largest, rng.randint(-largest, largest)]) for _ in range(2))
             load, swap = rng.random() < 0.3, rng.random() < 0.3
@@ -32,9 +32,9 @@ def test_random_cycles(name):
             products.append(x * active)
             shadow = w if load else shadow
             await ctx.tick()
-            if cycle >= PE.latency:
-                assert ctx.get(dut.o_psum) == above + products[-PE.latency]
+            if cycle >= dut.latency:
+                assert ctx.get(dut.o_psum) == above + products[-dut.latency]
                 seen += 1
 
     simulate(dut, bench)
-    assert seen == N_CYCLES - PE.latency > 0
+    assert seen == N_CYCLES - dut.latency > 0
