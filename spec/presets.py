@@ -35,6 +35,12 @@ PRESETS = {
             registered_products=True, dram=DRAM_PARTS["ddr3-800-x16"],
         ),
         Config(
+            name="ecp5_8x8", rows=8, cols=8, port_width=64, a_depth=1024, b_depth=1024, c_depth=1024,
+            acc_depth=512, n_tensors=256, n_hyper=16, update_lanes=1, clock_hz=100_000_000,
+            n_filters=128, n_predicted=1152, predictor_rows=4, predictor_cols=2,
+            epilogue_lanes=2, update_cycles=3, registered_products=True, dram=DRAM_PARTS["ddr3-800-x16"],
+        ),
+        Config(
             name="paper", rows=12, cols=15, port_width=256, a_depth=4096, b_depth=4096, c_depth=4096,
             acc_depth=4096, n_tensors=4096, n_hyper=16, update_lanes=2, clock_hz=200_000_000,
             n_filters=2048, n_predicted=4608, predictor_rows=4, predictor_cols=4, predictor_depth=8,

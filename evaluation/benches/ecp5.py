@@ -1,6 +1,6 @@
 """The four designs of a preset on an ECP5: writes ``results/ecp5.json``, of ``ecp5`` on an LFE5U-85F, speed grade 6.
 
-Another preset or part has a file of its own, such as ``ecp5_xc7a100t.json`` for the preset with 8 x 8 PEs.
+Another preset or part has a file of its own, such as ``ecp5_8x8.json`` for the preset with 8 x 8 PEs.
 
 Synthesised by Yosys, placed and routed by nextpnr, with several seeds; each seed takes ten minutes to an hour. ``lut``:
 positions of LUTs taken, by logic, adders and distributed RAM; ``ebr``: block RAMs of 18 Kbit; ``multiplier``: of 18x18
@@ -31,7 +31,8 @@ PRESET, PART = "ecp5", "85k"
 
 def result_of(preset: str, part: str) -> str:
     """The name of the results of a preset on a part."""
-    return "_".join(["ecp5", *[preset] * (preset != PRESET), *[part.partition("-")[0]] * (part != PART)])
+    name = preset if preset.startswith("ecp5") else f"ecp5_{preset}"
+    return "_".join([name, *[part.partition("-")[0]] * (part != PART)])
 
 
 def _keep_clocks(output: Path) -> None:

@@ -35,7 +35,7 @@ SOURCES = ("xilinx", "ecp5", "artix7", "asic", "variants_vgg13", "variants_digit
 """Results that the page is made of; ``nox -s bench_NAME`` makes each."""
 TARGETS = {"7 series": "xilinx", "ECP5": "ecp5"}
 """FPGAs, and the results of each."""
-LARGER = "ecp5_xc7a100t"
+LARGER = "ecp5_8x8"
 """Results of 64 PEs on the ECP5."""
 SHOWN = (*SOURCES, LARGER, *(name for name in (*ARTIX7, *LIBRARIES) if name not in SOURCES))
 """Those, and others that the page shows where they are there."""
@@ -186,8 +186,8 @@ def _larger(results):
 {results.origins(LARGER)}
 
 Preset `{config.name}` is `ecp5` with {config.rows} x {config.cols} PEs, {config.epilogue_lanes} lanes in the epilogue
-and one weight in {config.update_cycles} cycles in the update. Its memory part is another one, which changes next to
-nothing here. Areas are as synthesised. Routing takes more places, which the rows above have for the smaller designs.
+and one weight in {config.update_cycles} cycles in the update. Areas are as synthesised. Routing takes more places,
+which the rows above have for the smaller designs.
 {clocks}
 {_resources(designs)}
 

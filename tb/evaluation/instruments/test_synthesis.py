@@ -72,20 +72,23 @@ def test_presets_and_parts_of_ecp5_have_results_of_their_own(run, tmp_path, monk
         asked.append((command, str(arguments.output), arguments.seeds, preset, part))
 
     monkeypatch.setattr(ecp5, "bench", areas)
-    for options in ([], ["--preset=xc7a100t", "--without-route"], ["--part=um5g-85k", "--seeds=3"]):
+    for options in (
+        [], ["--preset=xc7a100t", "--without-route"], ["--part=um5g-85k", "--seeds=3"], ["--preset=ecp5_8x8"],
+    ):  # fmt: skip
         monkeypatch.setattr("sys.argv", ["bench", *options])
         ecp5.main()
     assert asked == [
         (ecp5.COMMAND, "results/ecp5.json", [1, 2, 3, 4, 5], "ecp5", "85k"),
         (f"{ecp5.COMMAND} --preset xc7a100t --without-route", "results/ecp5_xc7a100t.json", [], "xc7a100t", "85k"),
         (f"{ecp5.COMMAND} --part um5g-85k", "results/ecp5_um5g.json", [3], "ecp5", "um5g-85k"),
+        (f"{ecp5.COMMAND} --preset ecp5_8x8", "results/ecp5_8x8.json", [1, 2, 3, 4, 5], "ecp5_8x8", "85k"),
     ]
     run("--variants", "low")
     monkeypatch.setattr("sys.argv", ["bench", "--without-route", "--output=x.json"])
     with pytest.raises(SystemExit) as ended:
         ecp5.main()
     assert ended.value.code == 2 and "x.json has clocks, which --without-route would lose" in capsys.readouterr().err
-    assert len(asked) == 3
+    assert len(asked) == 4
 
 
 def test_a_part_has_a_flow_of_its_own(run, tmp_path):

@@ -106,17 +106,17 @@ def test_targets(tmp_path):
 
 
 def test_a_larger_array_has_targets_of_area(tmp_path):
-    """Preset xc7a100t has 8 x 8 PEs."""
+    """Preset ecp5_8x8 has 8 x 8 PEs."""
 
     def sized(variant, luts):
         found = design(ECP5, variant, BASELINE)
         return found | {"resources": found["resources"] | {"lut": luts}}
 
-    write(tmp_path, "ecp5_xc7a100t", {}, {"designs": [sized("baseline", 28_000), sized("max", 44_001)]},
-          config="xc7a100t")  # fmt: skip
-    text = implementation.implementation(AA, tmp_path, flows={"ecp5_xc7a100t": "other"})
+    write(tmp_path, "ecp5_8x8", {}, {"designs": [sized("baseline", 28_000), sized("max", 44_001)]},
+          config="ecp5_8x8")  # fmt: skip
+    text = implementation.implementation(AA, tmp_path, flows={"ecp5_8x8": "other"})
     part = text[text.index("### 8 x 8 PEs\n") :]
-    assert "ecp5_xc7a100t: Of an earlier flow, by" in part and "2 lanes in the epilogue" in part
+    assert "ecp5_8x8: Of an earlier flow, by" in part and "2 lanes in the epilogue" in part
     assert "none was routed" in part
     assert_once(rows(part), (
         "| baseline | 28,000 | 28,000 | yes |", "| low | not measured | 36,000 | not measured |",
