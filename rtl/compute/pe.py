@@ -31,6 +31,8 @@ class PE(wiring.Component):
     """
 
     psum_latency = 1
+    latency = Multiplier.LATENCY + psum_latency
+    """Without ``Config.registered_products``, which adds a cycle to that of a PE."""
 
     def __init__(self, config: Config):
         operand = signed(config.operand_width)
@@ -39,7 +41,7 @@ class PE(wiring.Component):
             "i_psum": In(signed(config.psum_width)), "o_psum": Out(signed(config.psum_width)),
         })  # fmt: skip
         self.config = config
-        self.latency = Multiplier.LATENCY + config.registered_products + self.psum_latency
+        self.latency = PE.latency + config.registered_products
 
     def elaborate(self, platform):
         m = Module()

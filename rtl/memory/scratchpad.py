@@ -200,8 +200,7 @@ class Scratchpad(wiring.Component):
 
     Timing
     ------
-    Data follow a read READ_LATENCY enabled cycles later. A read sees writes presented WRITE_LATENCY or more cycles
-    before it.
+    Data follow a read READ_LATENCY enabled cycles later. A read sees writes of WRITE_LATENCY or more cycles before it.
     """
 
     READ_LATENCY = _Reader.LATENCY + 1  # with one more register, as lanes are far from the memory blocks

@@ -38,8 +38,7 @@ __all__ = []
 
 APART = 5
 """Cycles from a pass to the next one, as the machine's feeder has it, or so: any number must do."""
-DEPTHWISE = replace(CONFIG, depthwise=True)
-NORM = replace(CONFIG, batch_norm=True)
+DEPTHWISE, NORM = replace(CONFIG, depthwise=True), replace(CONFIG, batch_norm=True)
 CLAMPS = replace(CONFIG, clamps=True)
 ADDRESS_BITS = (CONFIG.a_depth * CONFIG.banks - 1).bit_length()
 GROUP_BITS = 16

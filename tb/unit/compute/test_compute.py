@@ -31,7 +31,7 @@ class Bench(wiring.Component):
     def __init__(self, config):
         super().__init__({})
         self.dut = Compute(config)
-        self.pads = {"a": Scratchpad(config, 2 * config.a_depth), "b": Scratchpad(config, 2 * config.b_depth)}
+        self.pads = {name: Scratchpad(config, 2 * getattr(config, f"{name}_depth")) for name in "ab"}
         self.tokens = {name: TokenCounter(initial, 2) for name, initial in TOKENS.items()}
 
     def elaborate(self, platform):
@@ -84,8 +84,7 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000, inside=None):
         own = random.Random(rng.random())
 
         async def bench(ctx):
-            write = dut.pads[name].write
-            depth = getattr(config, f"{name}_depth")
+            write, depth = dut.pads[name].write, getattr(config, f"{name}_depth")
             for number, tile in enumerate(expected.tiles[name]):
                 await take(ctx, dut.tokens[f"{name}_free"])
                 await pause(ctx, own)
@@ -115,11 +114,10 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000, inside=None):
                 ctx.set(acc.addr, address)
                 for valid in (1, 0, 0):
                     ctx.set(acc.valid, valid)
-                    ctx.set(acc.next_en, 1)
-                    await ctx.tick()
-                    ctx.set(acc.next_en, 0)
-                    ctx.set(acc.en, 1)
-                    await ctx.tick()
+                    for moves in (0, 1):
+                        ctx.set(acc.en, moves)
+                        ctx.set(acc.next_en, not moves)
+                        await ctx.tick()
                     ctx.set(acc.en, 0)
                     while own.random() < stall:
                         await ctx.tick()
@@ -129,9 +127,8 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000, inside=None):
 
     async def collect(ctx):
         vectors = await sink(ctx, dut.dut.vector, len(expected.vectors), random.Random(rng.random()), stall)
-        for got, want in zip(vectors, expected.vectors, strict=True):
-            assert list(got) == want
-            seen["vectors"] += 1
+        assert list(map(list, vectors)) == expected.vectors
+        seen["vectors"] += len(vectors)
 
     async def describe(ctx):
         await source(ctx, dut.dut.i, jobs, random.Random(rng.random()), stall)
