@@ -49,7 +49,7 @@ class Config(Limits):
     are rows or columns, whichever are more. Each of the ``update_lanes`` of SGD takes a weight in ``update_cycles``.
 
     With ``output_stationary`` the PEs keep sums; without it they keep an operand of either side. With
-    ``registered_products`` such a PE has a register between multiplier and adder, for devices that have them far apart.
+    ``registered_products`` such a PE has one more register before its adder, for devices with multipliers far from it.
     Programs and results are the same.
 
     SWITCHES are for depthwise convolutions, batch norm (of 16-bit operands, with 48-bit accumulators), bounds and

@@ -28,8 +28,8 @@ PAUSE_CYCLES = 3
 """Between two tiles whose operands are there (feeder.py, im2col.py)."""
 POOL_PAUSE, NORM_PAUSE = 18, 10
 """Before a job of the pool unit, which waits for the last one's results; before batch norm's (pool.py, norm.py)."""
-SLICE_CYCLES = 2
-"""A result's cycles in the register between the pool unit and the drain, without batch norm (core.py)."""
+SLICE_PAUSE = 1
+"""Between two results in the register between the pool unit and the drain, without batch norm (drain.py)."""
 POOL_LATENCY = 8
 """From a window's last tap to its result (pool.py)."""
 TABLES_BY_TASK = {
@@ -106,7 +106,7 @@ def vector_cycles(config: Config, d: Mapping[str, int]) -> int:
     positions = 1
     for level in range(6):
         positions *= max(1, d.get(f"n{level}", 0))
-    way = max(1 if config.normalises else SLICE_CYCLES, config.folds(config.rows))
+    way = config.folds(config.rows) + SLICE_PAUSE * (not config.normalises)
     if mode == VectorMode.DIGITS:
         return groups * d["n_b"] * (d["n_a"] + (2 * SUM_DIGITS if d.get("last") else 1))  # the digits leave alone
     if mode == VectorMode.DOT and d.get("task"):  # windows that share columns; a kernel is loaded, or sums leave alone

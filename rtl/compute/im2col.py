@@ -53,7 +53,8 @@ class Im2col(wiring.Component):
 
     Timing
     ------
-    A vector a cycle; ``latency`` cycles from an outer position to its vector, and one through the queue.
+    A vector a cycle, if a group has more than ``rows`` of them; a cycle is missing between two walks. From an outer
+    position to its vector it takes ``latency`` cycles, and one through the queue.
     """
 
     latency = 2 + Scratchpad.READ_LATENCY

@@ -62,7 +62,7 @@ class LaneOffsets(wiring.Component):
 
     Timing
     ------
-    A lane a cycle, so ``rows`` cycles for a group.
+    A lane a cycle; a group every ``rows`` + 1 cycles, if it is taken at once.
     """
 
     def __init__(self, config: Config, address_bits: int, levels: int = N_REDUCTION):

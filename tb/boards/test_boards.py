@@ -181,7 +181,7 @@ def test_a_tool_that_fails_is_named(made):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("build", "icebreaker"), "no board 'icebreaker'; there are: ecpix5, arty_a7"),
-    (("build", "ecpix5", "--preset", "huge"), "no preset 'huge'; there are: tiny, ecp5, paper"),
+    (("build", "ecpix5", "--preset", "huge"), "no preset 'huge'; there are: tiny, ecp5, ecp5_8x8, paper"),
     (("build", "ecpix5", "--preset", "paper"), "ecpix5: the memory port has 256 bits"),
     (("build", "ecpix5", "--clock-mhz", "200"), "ecpix5: the clock must be between 40 and 100 MHz"),
     (("build", "ecpix5", "--clock-mhz", "nan"), "clock_mhz = nan must be a finite number"),

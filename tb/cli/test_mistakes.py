@@ -31,7 +31,7 @@ def no_network(shape, n_classes):
 """
 
 MISTAKES = {
-    "preset": (("info", "--preset", "huge"), "no preset 'huge'; there are: tiny, ecp5, paper"),
+    "preset": (("info", "--preset", "huge"), "no preset 'huge'; there are: tiny, ecp5, ecp5_8x8, paper"),
     "preset of generate": (("generate", "--preset", "huge"), "no preset 'huge'"),
     "device": (("train", "--device", "gpu"), "no device 'gpu'; there are: sim, golden"),
     "devices": (("diff", "--devices", "golden,gpu"), "devices = 'golden,gpu' must name two of sim, golden"),

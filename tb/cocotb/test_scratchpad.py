@@ -46,16 +46,19 @@ async def reads_see_writes(dut):
 
     async def read(count):
         """Read ``count`` vectors in a pipeline that stalls; returns how many were compared."""
-        expected, seen = [], 0
+        expected, seen, none = [], 0, 0
         while seen < count:
-            move, (rot, words, elements) = rng.random() < 0.6, lanes()
-            for name, value in {"en": move, "valid": 1, "rot": rot, "addr": words}.items():
+            move, (rot, words, elements), zeros = rng.random() < 0.6, lanes(), rng.getrandbits(banks)
+            for name, value in {"en": move, "valid": 1, "rot": rot, "addr": words, "zeros": zeros}.items():
                 bench.set(f"read_{name}", value)
             await bench.edge
             if len(expected) >= Scratchpad.READ_LATENCY:  # what the enabled edges before this one made
-                assert list(bench.get("read_data")) == expected[-Scratchpad.READ_LATENCY]
+                operands = enumerate(expected[-Scratchpad.READ_LATENCY])
+                wanted = [0 if none >> lane & 1 else operand for lane, operand in operands]
+                assert list(bench.get("read_data")) == wanted
                 seen += move
             if move:
+                none = zeros
                 expected.append([image[element] for element in elements])
         bench.set("read_en", 0)
         return seen

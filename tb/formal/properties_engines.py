@@ -142,7 +142,10 @@ def _norm(h):
 
 
 def _few_vectors():
-    """Operand fetchers have room for few vectors; they have jobs of their own with all."""
+    """Operand fetchers have room for few vectors, so that none come in consecutive cycles for long.
+
+    They have jobs of their own with all, and so has the feeder with any vectors.
+    """
     return patch.object(im2col, "ROOM", 2)
 
 

@@ -41,6 +41,11 @@ def vectors_rule(h: Harness, path: str, operand: Im2col) -> list:
         ends = Value.cast(vector)[-3:]
         h.prove(f"{len(h.names)}: a walk ends with a pass", ~ends[2] | ends[0])
     lanes = range(operand.config.vector_lanes)
+    empty, data = h.before(operand.pad.zeros), operand.pad.data
+    h.assume(f"{path}pad: 0 in lanes that were said to be", Cat(~empty[n] | (data[n] == 0) for n in lanes).all())
+    n_lanes = stages[0][4:-3]  # after valid, half, free and ones
+    h.prove(f"{path}pad: lanes that a vector hasn't are said to be 0",
+            ~stages[0][0] | Cat((n < n_lanes) | empty[n] for n in lanes).all())  # fmt: skip
 
     def meant(vector):
         empty = Cat((lane < vector.lanes) | (vector.data[lane] == 0) for lane in lanes)

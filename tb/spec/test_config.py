@@ -52,7 +52,7 @@ REFUSED = {
     "acc_width": outside(41, 56),  # 40 bits hold 511 products of 16 bits
     "max_burst_beats": no_power() | powers(1024, 1 << 16),
     "clock_hz": st.integers(max_value=0),
-    "epilogue_lanes": outside(0, 15),  # lanes of the widest preset
+    "epilogue_lanes": outside(0, 15),  # lanes of the widest preset; test_most_epilogue_lanes has each one's
     "update_cycles": st.integers().filter(lambda x: x not in (1, 3)),
     "predictor_depth": no_power() | powers(1, 1) | powers(128, 1 << 16),
     "name": BAD_NAME, "dram": st.sampled_from([None, "ddr3", PART.__dict__]),
@@ -73,6 +73,13 @@ def refuses(instance, field, value):
     with pytest.raises(ConfigError) as error:
         replace(instance, **{field: value})
     assert str(error.value).startswith(f"{field} = {value!r} must satisfy ")
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_most_epilogue_lanes(config):
+    most = config.result_lanes
+    assert replace(config, epilogue_lanes=most).epilogue_lanes == most == max(config.rows, config.cols)
+    refuses(config, "epilogue_lanes", most + 1)
 
 
 @pytest.mark.parametrize("field", REFUSED)
@@ -198,7 +205,7 @@ def test_from_dict_refuses(change, message):
 
 
 def test_unknown_preset():
-    with pytest.raises(ConfigError, match="no preset 'huge'; there are: tiny, ecp5, paper"):
+    with pytest.raises(ConfigError, match="no preset 'huge'; there are: tiny, ecp5, ecp5_8x8, paper"):
         preset("huge")
 
 

@@ -112,15 +112,14 @@ def run(config, jobs, seed=3, stall=0.3, late=None, limit=20_000, inside=None):
             ctx.set(acc.half, number % 2)
             for address, word in enumerate(words):
                 ctx.set(acc.addr, address)
-                for valid in (1, 0, 0):
-                    ctx.set(acc.valid, valid)
-                    for moves in (0, 1):
-                        ctx.set(acc.en, moves)
-                        ctx.set(acc.next_en, not moves)
-                        await ctx.tick()
-                    ctx.set(acc.en, 0)
-                    while own.random() < stall:
-                        await ctx.tick()
+                left, en, soon = 3, 0, 0  # moves until the word is there
+                while left:
+                    en, soon = soon, own.random() >= stall and left > soon
+                    for port, value in ((acc.valid, left == 3), (acc.en, en), (acc.next_en, soon)):
+                        ctx.set(port, value)
+                    await ctx.tick()
+                    left -= en
+                ctx.set(acc.en, 0)
                 assert list(ctx.get(acc.data)[number % 2])[: len(word)] == word, (number, address)
                 seen["words"] += 1
             await give(ctx, dut.tokens["acc_free"])

@@ -48,7 +48,7 @@ async def _fill(ctx, port, image, config, words):
 async def _read(ctx, port, latency, image, config, rng, count, stall, words=None, row=False):
     """Read random lanes of ``words()``, ``count`` times, in a pipeline of ``latency`` that stalls, and let it run dry.
 
-    With ``row`` only the first lane is random, and the others follow it.
+    With ``row`` only the first lane is random, and the others follow it. A port with ``zeros`` gets random ones.
     """
     words = words or (lambda: range(len(image) // config.banks))
     expected, seen = [], 0
@@ -62,11 +62,17 @@ async def _read(ctx, port, latency, image, config, rng, count, stall, words=None
             words_read = [choice[(at + (rot + lane) // config.banks) % len(choice)] for lane in range(config.banks)]
         for port_field, value in ((port.en, move), (port.valid, valid), (port.rot, rot), (port.addr, words_read)):
             ctx.set(port_field, value)
+        zeros = rng.getrandbits(config.banks) if hasattr(port, "zeros") else 0
+        if zeros:
+            ctx.set(port.zeros, zeros)
         await ctx.tick()
+        if zeros:
+            ctx.set(port.zeros, 0)
         if move:
             expected.append([image[_element(config, rot, words_read, lane)] for lane in range(config.banks)])
         if move and len(expected) >= latency:
-            assert list(ctx.get(port.data)) == expected[len(expected) - latency]
+            operands = enumerate(expected[len(expected) - latency])
+            assert list(ctx.get(port.data)) == [0 if zeros >> lane & 1 else operand for lane, operand in operands]
             seen += 1
     ctx.set(port.en, 0)
     ctx.set(port.valid, 1)
