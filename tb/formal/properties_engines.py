@@ -142,10 +142,7 @@ def _norm(h):
 
 
 def _few_vectors():
-    """Operand fetchers have room for few vectors, so that none come in consecutive cycles for long.
-
-    They have jobs of their own with all, and so has the feeder with any vectors.
-    """
+    """Fetchers have room for few vectors, rarely for several in a row; jobs of their own have room for all."""
     return patch.object(im2col, "ROOM", 2)
 
 
