@@ -131,7 +131,7 @@ class Drain(wiring.Component):
         ]  # fmt: skip
         asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (3, 1, 0))
         full, tail = lane_masks(m, config, d)
-        groups = fold(m, config, (full, tail), before, en, passes, next_passes) if folds else None
+        groups = fold(m, config, (full, tail), before, en, passes) if folds else None
         vectors, missing = self._vectors(m, d, before, en)
         moves = (en, next_en, passes, groups)
         self._operands(m, d, summed, moves, delayed(m, step.valid, 1, en), asking, epilogue, vectors)

@@ -200,12 +200,11 @@ class FoldedEpilogue(wiring.Component):
             ]  # fmt: skip
 
 
-def fold(m, config: Config, masks, before, en, passes, next_passes) -> Groups:
+def fold(m, config: Config, masks, before, en, passes) -> Groups:
     """Let the groups of a vector pass one after the other, while the pipeline before them waits.
 
     ``masks`` are the lanes of a full vector and of a short one, ``before`` is the walk's step a cycle before the
-    epilogue. With ``passes`` a group passes, and ``next_passes`` is that of the next cycle. The pipeline moves on, with
-    ``en``, as the vector's last group passes.
+    epilogue. With ``passes`` a group passes. The pipeline moves on, with ``en``, as the vector's last group passes.
     """
     m.submodules.groups = groups = Groups(config)
     m.d.comb += [
