@@ -47,7 +47,7 @@ from ..instruments.synthesis import complain, mistakes_in_a_line
 __all__ = ["FORMATS", "MESHES", "TARGETS", "figures", "main", "per_pe", "placed", "synthesised"]
 
 COMMAND = "python -m adagp.evaluation.benches.pe_formats"
-CONFIG = replace(preset("ecp5"), registered_products=False)
+CONFIG = replace(preset("ecp5"), registered_products=False)  # bf16's PE has no such register to compare
 FORMATS: dict[str, tuple] = {
     "int16": (PE, CONFIG), "int8": (PE, replace(CONFIG, operand_width=8, acc_width=32)), "bf16": (PEBfloat16,),
 }  # fmt: skip

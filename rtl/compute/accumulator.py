@@ -28,7 +28,7 @@ class Accumulator(wiring.Component):
     Members
     -------
     tag : In(SumLayout)
-        use of a row, two cycles before its ``psum``
+        use of a row, AHEAD cycles before its ``psum``
     psum : In(data.ArrayLayout(signed(config.psum_width), config.cols))
         a row of psums
     read : In(AccRead(config))
@@ -43,6 +43,7 @@ class Accumulator(wiring.Component):
     ``full`` comes ``latency`` cycles after the last row; a row and a word read each cycle.
     """
 
+    AHEAD = 2  # cycles from a tag to its row
     latency = 5
 
     def __init__(self, config: Config):
@@ -84,7 +85,7 @@ class Accumulator(wiring.Component):
                 memory.w_en.eq(s5_tag.valid & (s5_tag.half == half)),
             ]  # fmt: skip
 
-        on_its_way = [delayed(m, self.read.valid, cycles, self.read.en) for cycles in range(3)]
+        on_its_way = [delayed(m, self.read.valid, cycles, self.read.en) for cycles in range(AccRead.LATENCY)]
         m.d.comb += [
             *(self.read.data[half].eq(word) for half, word in enumerate(words)),
             self.reading.eq(Cat(on_its_way).any()),

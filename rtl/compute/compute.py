@@ -99,12 +99,13 @@ class Compute(wiring.Component):
         fetch_a, fetch_b = fetch(config, config.a_depth, levels[0]), fetch(config, config.b_depth, levels[1])
         array, feeder, feeds, works = multiplying(config)
         accumulator, pool = Accumulator(config), Pool(config)
+        adds = accumulator.latency + accumulator.AHEAD
         m.submodules.feeder = feeder
         for (name, block, wanted, hold), reset in zip((
             ("fetch_a", fetch_a, fetch_a.busy, 1),
             ("fetch_b", fetch_b, fetch_b.busy, 1),
             ("array", array, feeds, works),
-            ("accumulator", accumulator, accumulator.tag.valid | accumulator.reading, accumulator.latency + 2),
+            ("accumulator", accumulator, accumulator.tag.valid | accumulator.reading, adds),
             ("pool", pool, pool.busy | pool.job.valid, 1),
         ), self.resets, strict=True):  # fmt: skip
             gate = clock_gate(m, platform, name, wanted | reset, hold, reset=False)

@@ -27,7 +27,7 @@ def multiplying(config: Config):
 def join(m, config: Config, feeder, array, accumulator) -> None:
     """Connect feeder, array and accumulator. The tag travels beside the array."""
     tag = feeder.tag
-    for stage in range(array.latency - 1):  # and two in the accumulator
+    for stage in range(array.latency + 1 - accumulator.AHEAD):
         later = Signal(SumLayout, name=f"tag{stage}")
         m.d.sync += later.eq(tag)
         tag = later

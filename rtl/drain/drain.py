@@ -129,7 +129,7 @@ class Drain(wiring.Component):
             walk.d.eq(d), walk.en.eq(steps.i.ready), steps.i.valid.eq(walk.step.valid), steps.i.payload.eq(walk.step),
             steps.o.ready.eq(en), step.eq(steps.o.payload), step.valid.eq(steps.o.valid),
         ]  # fmt: skip
-        asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (3, 1, 0))
+        asking, before, entering = (self._later(m, step, self.READ_STAGES - n, en) for n in (AccRead.LATENCY, 1, 0))
         full, tail = lane_masks(m, config, d)
         groups = fold(m, config, (full, tail), before, en, passes) if folds else None
         vectors, missing = self._vectors(m, d, before, en)

@@ -166,17 +166,17 @@ class AccRead(wiring.Signature):
     -------
     en, next_en : Out(1)
         the pipeline moves in this cycle, and in the next one
-    valid : Out(1)
-        a word is wanted
-    half, addr : Out
-        the word
+    valid, half, addr : Out
+        whether a word is wanted, and which
     data : In
         words of both halves, one of which was asked for
 
     Timing
     ------
-    ``data`` follows three cycles with ``en`` after ``valid``.
+    ``data`` follows LATENCY cycles with ``en`` after ``valid``.
     """
+
+    LATENCY = 3
 
     def __init__(self, config: Config):
         super().__init__({

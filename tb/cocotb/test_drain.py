@@ -5,6 +5,7 @@ from collections import Counter
 import cocotb
 import pytest
 from adagp.rtl.drain.drain import Drain
+from adagp.rtl.lib.interfaces import AccRead
 from adagp.rtl.memory.scratchpad import PingPong
 from adagp.spec.presets import preset
 from drain_jobs import DrainModel
@@ -46,7 +47,7 @@ async def random_descriptors(dut):
     for d in descriptors:
         model.run(d)
     n_gemm = sum(not (d["vector"] or d["zeros"]) for d in descriptors)
-    seen, results, asked = Counter(), [], [0, 0]
+    seen, results, asked = Counter(), [], [0] * (AccRead.LATENCY - 1)
 
     def see():
         if bench.get("acc_en"):

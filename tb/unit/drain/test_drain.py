@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from adagp.rtl.drain.drain import Drain
+from adagp.rtl.lib.interfaces import AccRead
 from adagp.rtl.memory.scratchpad import PingPong
 from adagp.spec.microcode.descriptors import DRAIN
 from adagp.spec.presets import preset
@@ -39,7 +40,7 @@ class Surroundings:
     async def run(self, ctx):
         dut, banks = self.dut, self.config.banks
         pipe = [[0] * banks] * (PingPong.READ_LATENCY - 1)
-        sums = [[self.acc[half][0] for half in range(2)]] * 2
+        sums = [[self.acc[half][0] for half in range(2)]] * (AccRead.LATENCY - 1)
         moves = None
         ports = (dut.acc, dut.c_read, dut.c_write)
         signals = [dut.acc_free, dut.drained, dut.result_valid, dut.result, dut.saturations]
