@@ -37,7 +37,7 @@ PRESETS = {
         Config(
             name="ecp5_8x8", rows=8, cols=8, port_width=64, a_depth=1024, b_depth=1024, c_depth=1024,
             acc_depth=512, n_tensors=256, n_hyper=16, update_lanes=1, clock_hz=100_000_000,
-            n_filters=128, n_predicted=1152, predictor_rows=4, predictor_cols=2,
+            n_filters=128, n_predicted=1152, predictor_rows=2, predictor_cols=2,
             epilogue_lanes=2, update_cycles=3, registered_products=True, dram=DRAM_PARTS["ddr3-800-x16"],
         ),
         Config(
@@ -49,7 +49,7 @@ PRESETS = {
         Config(
             name="xc7a100t", rows=8, cols=8, port_width=64, a_depth=1024, b_depth=1024, c_depth=1024,
             acc_depth=512, n_tensors=256, n_hyper=16, update_lanes=1, clock_hz=100_000_000,
-            n_filters=128, n_predicted=1152, predictor_rows=4, predictor_cols=2,
+            n_filters=128, n_predicted=1152, predictor_rows=2, predictor_cols=2,
             epilogue_lanes=2, update_cycles=3, dram=DRAM_PARTS["ddr3-800-x16-256m"],
         ),
         Config(
