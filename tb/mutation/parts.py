@@ -40,7 +40,7 @@ PARTS = {
     ),
     "mutation_switched": Part(
         SWITCHED, SWITCHED_BLOCKS, "switched", switched.STAGES, SWITCHED_ARGUED, "switched_",
-        others=frozenset({"compute.pool", "drain.epilogue"}), count=150,
+        others=frozenset({"compute.pool", "drain.epilogue"}), count=200,
     ),
 }  # fmt: skip
 """By their names in results/robustness.json."""
