@@ -75,7 +75,7 @@ def _gate(h):
     h.cover("the third layer votes", h.before(cosine.done) & (judged == 3))
 
 
-@job("cosine", Cosine, depth=Cosine.CYCLES, limit=120)
+@job("cosine", Cosine, depth=Cosine.CYCLES, far=("passes", "fails", "shifts"))
 def _cosine(h):
     """A comparison ends in time: products of normalised numbers take few shifts to be normalised."""
     dut = h.dut
@@ -135,6 +135,24 @@ def _cosine(h):
     h.cover("fails", dut.done & ~dut.passes)
     h.cover("shifts are needed", compare & (spent == FIRST + 2))
     h.cover("an exponent of an error above a target's", dut.start & (dut.quality.e_exponent > dut.quality.t_exponent))
+
+
+@job("cosine_small", Cosine, depth=Cosine.CYCLES)
+def _cosine_small(h):
+    """Comparisons of small sums from their start to their end, which are out of reach with sums of 64 bits."""
+    dut, quality, idle = h.dut, h.dut.quality, h.state("", "IDLE")
+    ran = Signal()
+    h.m.d.sync += ran.eq(ran | dut.start)
+    h.assume("start: once", ~dut.start | (idle & ~ran))
+    stands = h.before(Cat(quality.as_value(), dut.threshold.as_value())) == Cat(quality, dut.threshold)
+    h.assume("what is compared stands", h.fresh | stands)
+    h.assume("sums: below 4", Cat(part >> 2 == 0 for part in (quality.ee, quality.et, quality.tt)).all())
+    h.assume("exponents: alike", (quality.e_exponent == 0) & (quality.t_exponent == 0))
+    h.assume("threshold: a power of 2", dut.threshold.mantissa == 1 << (MANTISSA - 1))
+    h.cover("passes", dut.done & dut.passes)
+    h.cover("fails", dut.done & ~dut.passes)
+    compare = h.state("", "COMPARE")
+    h.cover("shifts are needed", compare & h.before(compare & h.before(compare)))
 
 
 @job("adam_rate", AdamRate, depth=40)

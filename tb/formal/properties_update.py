@@ -67,7 +67,7 @@ def _update_writer(h):
 
 
 @job(
-    "update", lambda: Update(CONFIG), depth=60, limit=600, cut=("c:*lane*", *MEMORY), patch=small_chunks,
+    "update", lambda: Update(CONFIG), depth=80, limit=600, cut=("c:*lane*", *MEMORY), patch=small_chunks,
     far=("third chunk", "write.request: a burst"),
 )  # fmt: skip
 def _update(h):
