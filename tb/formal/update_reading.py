@@ -10,6 +10,8 @@ from .update_places import aligned, beats_of, between, chunk_place, walk_rule, w
 
 __all__ = ["beats_due", "reading_rule", "waiting_groups"]
 
+IN_SKIDS = 4
+"""Groups that the reader's two skids hold while its output waits."""
 UNDER_WAY_BITS = 12
 """Bits of the number of beats asked for that haven't come: two chunks' at most."""
 
@@ -108,6 +110,8 @@ def reading_rule(h, prefix, due):
         h.prove(f"{prefix}{name}: a beat that is taken is still there", ~gone | fifo.r_rdy)
         h.prove(f"{prefix}{name}: what came and isn't taken is held", fifo.level - gone + (place + left) // groups
                 == beats_of(landed, bytes_) + Mux(coming == k, beat, Mux(coming > k, whole, 0)))  # fmt: skip
-        # One beat is always taken at once. In the whole unit full FIFOs are too far from reset to be searched.
-        fifo_rule(h, f"{prefix}beats_{name}", fifo, reach=fifo.depth - 1, covers=not prefix)
+        # One beat is always taken at once. Of the later arrays, groups leave before the second chunk's beats come. In
+        # the whole unit full FIFOs are too far from reset to be searched.
+        reach = fifo.depth - 1 - (IN_SKIDS // groups if k else 0)
+        fifo_rule(h, f"{prefix}beats_{name}", fifo, reach=reach, covers=not prefix)
     return emitted
