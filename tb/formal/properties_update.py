@@ -26,7 +26,7 @@ FAR = ("holds", "falls to 0", "third chunk", "burst of")
 """Covers that take more than a full chunk."""
 
 
-@job("update_reader_full", lambda: UpdateReader(CONFIG), depth=None, limit=300, cut=MEMORY, far=FAR)
+@job("update_reader_full", lambda: UpdateReader(CONFIG), depth=None, cut=MEMORY, far=FAR)
 @job("update_reader", lambda: UpdateReader(CONFIG), depth=60, cut=MEMORY, patch=small_chunks)
 def _update_reader(h):
     dut = h.dut
