@@ -100,12 +100,14 @@ def proofs(folder: Path, now: Any) -> str:
         for result in job["results"] if result["kind"] == "assert"
     ]  # fmt: skip
     known = sum(name in jobs for name in details["formal"]["details"])
+    searched = outcomes.count("bounded")
+    to_a_depth = f", {searched} more only up to a number of cycles" if searched else ""
     ages_of_switched = figures.age(switched, now) if switched else "-"
     rows = [
         ("random networks and commands, faults, resets", "`bench_robustness`",
          f"{sum(found[name] for name in cases):,} cases, {failures:,} failures", "; ".join(ages)),
         ("formal proofs", "`formal`", f"{outcomes.count('proved'):,} of {len(outcomes):,} properties"
-         f" of {known} of {len(jobs)} jobs", figures.age(origins["formal"], now)),
+         f" of {known} of {len(jobs)} jobs{to_a_depth}", figures.age(origins["formal"], now)),
         ("mutants of the baseline", "`mutate`", _mutants(found, ""), figures.age(origins["mutation"], now)),
         ("mutants of the predicting designs", "`mutate -- --predicting`", _mutants(found, "predicting_"),
          figures.age(origins["mutation_predicting"], now)),
