@@ -87,7 +87,8 @@ def reading_rule(h, prefix, due):
     h.prove(f"{prefix}beats to come", to_come == not_come[:UNDER_WAY_BITS])
     under_way = (to_come - to_ask)[:UNDER_WAY_BITS]
     h.prove(f"{prefix}beats under way: at most {SLOTS} chunks", under_way <= SLOTS * full)
-    # Beats of the walk are counted too, so that neither proof has both the walk's sums and the chunks'.
+    # Beats of the walk are counted too, so that no proof has both the walk's sums and the chunks'. The first rule is
+    # about the walk; the second one holds by the counting, and ties the walk to the chunks.
     walked, request = Signal(UNDER_WAY_BITS, name="walked"), reader.read.request
     h.m.d.sync += walked.eq(walked + asked - Mux(request.valid & request.ready, request.p.length + 1, 0))
     h.prove(f"{prefix}bursts: beats that it has yet to ask for", walked == walk_rule(h, f"{prefix}bursts"))
